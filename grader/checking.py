@@ -1,0 +1,248 @@
+"""`check(fn)`: grade one exercise, say what holds, what does not, and which mistake it looks like."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from grader.calling import Outcome, Raised, call_all
+from grader.compare import Tolerance, difference
+from grader.diagnose import Diagnosis, diagnose
+from grader.exercise import Call, Exercise, Part
+from grader.exercises import EXERCISES
+from grader.report import Evidence, PartResult, Report
+from grader.show import show_call, show_pair
+
+SEED_VARIABLE = "GRPO_CHECK_SEED"
+Caller = Callable[[Callable, Sequence[Call]], list[Outcome]]
+
+
+def check(fn: Callable, exercise: str | None = None, seed: int | None = None) -> Report:
+    """Check a function that solves an exercise of the course.
+
+    Args:
+        fn: the student's function. Its name says which exercise it solves.
+        exercise: the exercise's name, where the function is called otherwise.
+        seed: draws the random part of the inputs. Default: the environment variable GRPO_CHECK_SEED, else a new
+            one each time, so that answers learned by heart do not pass.
+
+    Returns:
+        A Report. A notebook shows it as the last value of a cell; `print` shows it as text.
+
+    Raises:
+        TypeError: `fn` is no function (a call of it was passed, say).
+        KeyError: no exercise has this name.
+    """
+    if isinstance(fn, str):
+        raise TypeError(f"check() takes the function itself: write check({fn}), without quotation marks")
+    if not callable(fn):
+        raise TypeError(
+            f"check() takes the function itself, and got {type(fn).__name__}: write check(name), without calling it"
+        )
+    name = exercise or getattr(fn, "__name__", "")
+    if name not in EXERCISES:
+        raise KeyError(f"no exercise is called {name!r}. The exercises are: {', '.join(EXERCISES)}")
+    return run_check(EXERCISES[name], fn, _seed(seed))
+
+
+def _seed(seed: int | None) -> int:
+    if seed is not None:
+        return seed
+    given = os.environ.get(SEED_VARIABLE, "")
+    if not given:
+        return secrets.randbits(32)
+    if not given.isdigit():
+        raise ValueError(f"{SEED_VARIABLE} is {given!r}; set it to a whole number or leave it unset")
+    return int(given)
+
+
+def run_check(exercise: Exercise, fn: Callable, seed: int, caller: Caller = call_all) -> Report:
+    """Grade `fn` on the inputs that `seed` draws. `caller` makes the calls, in this process or in another."""
+    rng = np.random.default_rng(seed)
+    calls_of = [list(part.calls(rng)) for part in exercise.parts]
+    calls = [one for part_calls in calls_of for one in part_calls]
+    expected = call_all(exercise.reference, calls)
+    got = caller(fn, calls)
+    if got[0].kind == "not attempted":
+        return _not_attempted(exercise)
+
+    tolerance = Tolerance(exercise.rtol, exercise.atol)
+    results: list[tuple[Part, list[int], str]] = []  # the part, where it failed, its property's sentence
+    start = 0
+    for part, part_calls in zip(exercise.parts, calls_of, strict=True):
+        indices = range(start, start + len(part_calls))
+        results.append((part, *_judge(part, indices, calls, expected, got, tolerance)))
+        start += len(part_calls)
+
+    failed = [indices for _, indices, _ in results if indices]
+    found = iter(diagnose(exercise, calls, expected, got, failed) if failed else [])
+    diagnoses = [next(found) if indices else None for _, indices, _ in results]
+    return _report(exercise, calls, expected, got, results, diagnoses)
+
+
+def _judge(
+    part: Part,
+    indices: range,
+    calls: Sequence[Call],
+    expected: Sequence[Outcome],
+    got: Sequence[Outcome],
+    tolerance: Tolerance,
+) -> tuple[list[int], str]:
+    """Return the indices of the calls at which the part fails, smallest input first, and a sentence."""
+    if part.only_errors:
+        return [i for i in indices if _wrong_error(expected[i], got[i])], ""
+    if part.holds is None:
+        bad = [i for i in indices if difference(expected[i], got[i], tolerance) is not None]
+        return sorted(bad, key=lambda i: len(repr((calls[i].args, calls[i].kwargs)))), ""
+    bad = [i for i in indices if got[i].kind != "value"]
+    if bad:
+        return bad, ""
+    mine = [calls[i] for i in indices]
+    try:
+        sentence = part.holds([got[i].value for i in indices], mine)
+    except Exception:  # a property reads values of any shape; one that it cannot read is a wrong answer
+        sentence = "the answer does not have the form that the exercise asks for"
+    return (list(indices), sentence) if sentence else ([], "")
+
+
+def _wrong_error(expected: Outcome, got: Outcome) -> bool:
+    if expected.kind == "raised":
+        return not (got.kind == "raised" and got.raised.is_value_error)
+    return got.kind != "value"
+
+
+def _not_attempted(exercise: Exercise) -> Report:
+    return Report(
+        exercise.name,
+        exercise.chapter,
+        "not attempted",
+        0,
+        exercise.points,
+        headline="Nothing written yet. Replace `raise NotImplementedError()` by your own lines and run both cells again.",
+    )
+
+
+def _report(
+    exercise: Exercise,
+    calls: Sequence[Call],
+    expected: Sequence[Outcome],
+    got: Sequence[Outcome],
+    results: Sequence[tuple[Part, list[int], str]],
+    diagnoses: Sequence[Diagnosis | None],
+) -> Report:
+    explained: set[str] = set()  # a cause is shown once, not under every part that it breaks
+    parts = []
+    for (part, bad, sentence), diagnosis in zip(results, diagnoses, strict=True):
+        if not bad:
+            parts.append(PartResult(part.says, part.points, passed=True))
+            continue
+        if got[bad[0]].kind == "not run":
+            parts.append(PartResult(part.says, part.points, passed=False))
+            continue
+        evidence = _evidence(exercise, calls[bad[0]], expected[bad[0]], got[bad[0]], part, sentence)
+        mistake = diagnosis.mistake if diagnosis else None
+        cause = mistake.name if mistake else re.sub(r"\d+", "", evidence.sentence)
+        if cause and cause in explained:
+            parts.append(PartResult(part.says, part.points, passed=False, mistake=mistake.name if mistake else ""))
+            continue
+        explained.add(cause)
+        says = ""
+        if mistake:
+            says = mistake.says if diagnosis.exact else f"This looks like a known mistake. {mistake.says}"
+        speaks_for_itself = evidence.sentence and part.holds is None and expected[bad[0]].kind == "value"
+        parts.append(
+            PartResult(
+                part.says,
+                part.points,
+                passed=False,
+                evidence=evidence,
+                mistake=mistake.name if mistake else "",
+                mistake_says=says,
+                hint="" if mistake or speaks_for_itself else part.hint,
+            )
+        )
+    points = sum(part.points for part in parts if part.passed)
+    return Report(
+        exercise.name,
+        exercise.chapter,
+        _state(exercise, points, got),
+        points,
+        exercise.points,
+        parts=tuple(parts),
+        mistake=next((part.mistake for part in parts if part.mistake), ""),
+        notes=_notes(got),
+        headline=_headline(exercise, points, expected, got),
+    )
+
+
+def _evidence(
+    exercise: Exercise, one: Call, expected: Outcome, got: Outcome, part: Part, sentence: str
+) -> Evidence:
+    shown = show_call(exercise.name, one, exercise.reference)
+    if part.holds is not None and got.kind == "value":
+        return Evidence(shown, sentence=sentence)
+    text = difference(expected, got, Tolerance(exercise.rtol, exercise.atol)) or ""
+    if got.kind == "raised" and got.raised.where:
+        text = f"{text}, in {got.raised.where}"
+    if got.kind != "value":
+        right = show_pair(expected, expected)[0] if part.holds is None else ""
+        return Evidence(shown, _due(expected) or right, "", text)
+    if expected.kind == "raised":
+        return Evidence(shown, _due(expected), show_pair(got, got)[1], "")
+    return Evidence(shown, *show_pair(expected, got), text)
+
+
+def _due(expected: Outcome) -> str:
+    return "a ValueError" if expected.kind == "raised" else ""
+
+
+def _unexpected_errors(expected: Sequence[Outcome], got: Sequence[Outcome]) -> list[Raised]:
+    pairs = zip(expected, got, strict=True)
+    return [g.raised for e, g in pairs if g.kind == "raised" and e.kind != "raised"]
+
+
+def _state(exercise: Exercise, points: int, got: Sequence[Outcome]) -> str:
+    if any(o.kind in ("timeout", "interrupted") for o in got):
+        return "stopped"
+    if points == exercise.points:
+        return "right"
+    if points:
+        return "partly right"
+    return "error in your code" if all(o.kind == "raised" for o in got) else "wrong"
+
+
+def _headline(exercise: Exercise, points: int, expected: Sequence[Outcome], got: Sequence[Outcome]) -> str:
+    if any(o.kind == "timeout" for o in got):
+        return "The function ran too long and was stopped: look for a loop that never ends."
+    if any(o.kind == "interrupted" for o in got):
+        return "The check was interrupted. Where no time limit can be set (Windows), the stop button is the way out."
+    if points == exercise.points:
+        return ""
+    if all(o.kind == "value" and o.value is None for o in got):
+        return "The function returned None in every call: is the `return` missing?"
+    errors = _unexpected_errors(expected, got)
+    if errors and all(o.kind == "raised" for o in got):
+        first = errors[0]
+        where = f" ({first.where})" if first.where else ""
+        return f"Your code raised {first.type_name}: {first.message}{where}"
+    return ""
+
+
+def _notes(got: Sequence[Outcome]) -> tuple[str, ...]:
+    notes = []
+    changed = dict.fromkeys(name for o in got for name in o.changed_arguments)
+    if changed:
+        names = ", ".join(f"`{name}`" for name in changed)
+        notes.append(f"the function changes its argument {names} in place; the caller's data is altered. Work on a copy.")
+    warned = dict.fromkeys(text for o in got for text in o.warned)
+    notes += [f"Python warned while your code ran: {text}" for text in list(warned)[:2]]
+    printed = next((o.printed for o in got if o.printed.strip()), "")
+    if printed:
+        lines = printed.strip().split("\n")
+        more = f" (and {len(lines) - 3} lines more)" if len(lines) > 3 else ""
+        notes.append("your code printed: " + " / ".join(lines[:3])[:300] + more)
+    return tuple(notes)

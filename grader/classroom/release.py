@@ -1,0 +1,113 @@
+"""Turn solved chapters into what students get: annotate, execute if asked, and let nbgrader cut the solutions out."""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+
+from grader.classroom.annotate import annotate
+from grader.classroom.nbgrader_api import course_api
+from grader.paths import NOTEBOOKS, SOLUTIONS, chapters, notebook_path
+
+CELL_SECONDS = 300
+
+
+class ReleaseError(Exception):
+    """A chapter cannot be released; the message says why and what to do."""
+
+
+def prepare(chapter: str, solutions: Path = SOLUTIONS, execute: bool = False) -> bool:
+    """Annotate a solved chapter on disk and, if asked, execute it and store its outputs. Return whether it changed."""
+    path = notebook_path(solutions, chapter)
+    before = path.read_text(encoding="utf-8")
+    notebook = nbformat.reads(before, as_version=4)
+    annotate(notebook, chapter)
+    if execute:
+        execute_in_place(notebook, path.parent)
+    after = nbformat.writes(notebook) + "\n"
+    if after != before:
+        path.write_text(after, encoding="utf-8", newline="\n")
+    return after != before
+
+
+def execute_in_place(notebook: NotebookNode, folder: Path) -> None:
+    """Run all cells in a fresh kernel and keep their outputs, without timestamps or other traces of this machine."""
+    client = NotebookClient(
+        notebook,
+        timeout=CELL_SECONDS,
+        kernel_name="python3",
+        record_timing=False,
+        resources={"metadata": {"path": str(folder)}},
+    )
+    before = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "MPLBACKEND")}
+    os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ.pop("MPLBACKEND", None)  # the notebook's own inline backend draws the stored pictures
+    try:
+        client.execute()
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+    meta = NotebookNode(kernelspec=notebook.metadata.kernelspec, language_info={"name": "python"})
+    notebook.metadata = meta
+    for index, cell in enumerate(notebook.cells):
+        for output in cell.get("outputs", []):
+            if output.output_type == "stream" and output.name == "stderr":
+                raise ReleaseError(f"cell {index} writes to stderr, which a reader should never see: {output.text[:300]}")
+
+
+def generate(chapter: str, solutions: Path, target: Path, db_url: str) -> None:
+    """Write the students' version of one chapter to target/chapter (replaced if it is there).
+
+    Raises:
+        ReleaseError: nbgrader refused; the message carries its log.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        source = Path(scratch) / "source"
+        shutil.copytree(solutions / chapter, source / chapter, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
+        api = course_api(Path(scratch), source_directory="source", release_directory="release", db_url=db_url)
+        result = api.generate_assignment(chapter, force=True, create=True)
+        if not result["success"]:
+            raise ReleaseError(f"nbgrader could not release {chapter}:\n{result.get('log', '')}{result.get('error', '')}")
+        made = Path(scratch) / "release" / chapter
+        notebook = nbformat.read(notebook_path(made.parent, chapter), as_version=4)
+        nbformat.write(notebook, notebook_path(made.parent, chapter))
+        target.mkdir(parents=True, exist_ok=True)
+        if (target / chapter).exists():
+            shutil.rmtree(target / chapter)
+        shutil.copytree(made, target / chapter)
+
+
+def release(names: list[str] | None = None, execute: bool = False, target: Path = NOTEBOOKS) -> dict[str, str]:
+    """Bring `notebooks/` up to date with `solutions/`; return {chapter: "unchanged" | "released"}.
+
+    The new release is made beside the old one and replaces it only when it differs. A throw-away gradebook is used,
+    so that a release never touches a class's grades.
+    """
+    states = {}
+    for chapter in names or chapters():
+        prepare(chapter, execute=execute)
+        with tempfile.TemporaryDirectory() as scratch:
+            generate(chapter, SOLUTIONS, Path(scratch), f"sqlite:///{scratch}/release.db")
+            if _same_tree(Path(scratch) / chapter, target / chapter):
+                states[chapter] = "unchanged"
+                continue
+            if (target / chapter).exists():
+                shutil.rmtree(target / chapter)
+            shutil.copytree(Path(scratch) / chapter, target / chapter)
+            states[chapter] = "released"
+    return states
+
+
+def _same_tree(a: Path, b: Path) -> bool:
+    files = [sorted(p.relative_to(top) for p in top.rglob("*") if p.is_file()) for top in (a, b)]
+    return files[0] == files[1] and all(filecmp.cmp(a / name, b / name, shallow=False) for name in files[0])

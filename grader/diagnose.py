@@ -1,0 +1,88 @@
+"""Find the known mistake that a wrong answer behaves like.
+
+Every known mistake is run on the very calls that the student's function was given. One that did the same on all
+of them is named with certainty; failing that, one that did the same wherever a part failed is named as a likeness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from grader.calling import Outcome, call_all
+from grader.compare import Tolerance, value_difference
+from grader.exercise import Call, Exercise, Mistake
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A known mistake, and whether it explains all values (`exact`) or only those of one part."""
+
+    mistake: Mistake
+    exact: bool
+
+
+def diagnose(
+    exercise: Exercise,
+    calls: Sequence[Call],
+    expected: Sequence[Outcome],
+    got: Sequence[Outcome],
+    failed: Sequence[Sequence[int]],
+) -> list[Diagnosis | None]:
+    """Return, for each failed part, the mistake it looks like or None.
+
+    `failed` holds, for each failed part, the indices into `calls` where it failed.
+    """
+    if all(o.kind != "value" for o in got) or all(o.kind == "value" and o.value is None for o in got):
+        return [None] * len(failed)
+    alike = [(mistake, _agreement(exercise, mistake, calls, expected, got)) for mistake in exercise.mistakes]
+    for mistake, agrees in alike:
+        if all(agrees):
+            return [Diagnosis(mistake, exact=True)] * len(failed)
+    values = [i for i, outcome in enumerate(expected) if outcome.kind == "value"]
+    return [_likeness(alike, indices, values) for indices in failed]
+
+
+def _likeness(
+    alike: list[tuple[Mistake, list[bool]]], indices: Sequence[int], values: Sequence[int]
+) -> Diagnosis | None:
+    candidates = [(mistake, agrees) for mistake, agrees in alike if all(agrees[i] for i in indices)]
+    if not candidates:
+        return None
+    mistake, agrees = max(candidates, key=lambda pair: sum(pair[1]))
+    only_errors_failed = not set(indices) & set(values)
+    return Diagnosis(mistake, exact=only_errors_failed or all(agrees[i] for i in values))
+
+
+def _agreement(
+    exercise: Exercise,
+    mistake: Mistake,
+    calls: Sequence[Call],
+    expected: Sequence[Outcome],
+    got: Sequence[Outcome],
+) -> list[bool]:
+    """Tell for each call whether the mistake did there what the student's function did."""
+    if mistake.symptom is not None:
+        return [_has_symptom(mistake, calls, got)] * len(calls)
+    tolerance = Tolerance(exercise.rtol, exercise.atol)
+    theirs = call_all(mistake.code, calls)
+    return [_alike(e, t, g, tolerance) for e, t, g in zip(expected, theirs, got, strict=True)]
+
+
+def _has_symptom(mistake: Mistake, calls: Sequence[Call], got: Sequence[Outcome]) -> bool:
+    if any(o.kind != "value" for o in got):
+        return False
+    try:
+        return bool(mistake.symptom([o.value for o in got], calls))
+    except Exception:  # a symptom reads values of any shape; one that it cannot read does not show it
+        return False
+
+
+def _alike(expected: Outcome, theirs: Outcome, got: Outcome, tolerance: Tolerance) -> bool:
+    if theirs.kind != got.kind:
+        return False
+    if got.kind == "raised":
+        return theirs.raised.type_name == got.raised.type_name
+    if expected.kind == "raised":  # an error was due: what is returned instead of it says little
+        return True
+    return got.kind != "value" or value_difference(theirs.value, got.value, tolerance) is None

@@ -1,0 +1,117 @@
+"""What an exercise is: one literal that holds everything the course knows about it.
+
+The same literal serves three times: `check(fn)` reads it to grade and to explain, `grader mistakes` reads it to
+test the grader itself, and the class report reads it to say which misconceptions a class has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of the student's function, as plain data (see `grader.plain` for what that may hold).
+
+    `note` is shown behind the call in a report, for inputs that need a word ("the two ids alternate").
+    """
+
+    args: tuple
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    note: str = ""
+
+
+def call(*args, note: str = "", **kwargs) -> Call:
+    """Write a `Call` the way the call itself is written."""
+    return Call(args, kwargs, note)
+
+
+# A property looks at what came back from all calls of its part and says what is wrong, or None.
+Property = Callable[[Sequence[Any], Sequence[Call]], str | None]
+# A symptom looks at what came back from all calls of the exercise and says whether this mistake made it.
+Symptom = Callable[[Sequence[Any], Sequence[Call]], bool]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One thing that must hold, worth some points, with the calls that show it.
+
+    Without `holds`, every call must give what the reference gives: the same value, or a ValueError where the
+    reference raises one. With `holds`, the student's own values are judged: a relation between them, or random and
+    free answers. With `only_errors`, a call on which the reference raises must raise a ValueError too, and the
+    others must merely return something, so that a wrong formula is not punished a second time.
+
+    Parts should fail one by one: who got the formula wrong but kept the groups apart earns the points for that.
+    Put the smallest call first: the report shows the smallest that fails. A part about errors also needs a call
+    that returns a value, else a function that always raises would earn it (`grader mistakes` tests this).
+    """
+
+    says: str
+    points: int
+    calls: Callable[[np.random.Generator], Sequence[Call]]
+    holds: Property | None = None
+    only_errors: bool = False
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A wrong implementation that students really write.
+
+    `says` tells the student what the numbers look like and where to look, without giving the answer away.
+    `symptom` recognises the mistake where outputs cannot be compared one by one (random or free answers).
+    """
+
+    name: str
+    code: Callable
+    says: str
+    symptom: Symptom | None = None
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A correct implementation unlike the reference (another algorithm, other types): it must earn every point."""
+
+    name: str
+    code: Callable
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise of the course.
+
+    `name` is the name of the student's function and the grade_id of its check cell. `chapter` is the folder's name.
+    `minutes` is an estimate for a student who meets the subject for the first time; `difficulty` runs from 1 to 3.
+    `rtol` and `atol` hold for float64 answers; float32 answers get at least 2e-5 and 1e-5.
+    """
+
+    name: str
+    chapter: str
+    difficulty: int
+    minutes: int
+    reference: Callable
+    parts: tuple[Part, ...]
+    mistakes: tuple[Mistake, ...]
+    alternatives: tuple[Alternative, ...] = ()
+    hint: str = ""
+    rtol: float = 2e-6
+    atol: float = 1e-8
+
+    @property
+    def points(self) -> int:
+        """The most points this exercise gives: the sum over its parts."""
+        return sum(part.points for part in self.parts)
+
+    def __post_init__(self):
+        names = [mistake.name for mistake in self.mistakes]
+        if len(set(names)) != len(names):
+            raise ValueError(f"exercise {self.name}: two mistakes share a name in {names}; rename one")
+        if self.difficulty not in (1, 2, 3):
+            raise ValueError(f"exercise {self.name}: difficulty is {self.difficulty}, use 1, 2 or 3")
+        for part in self.parts:
+            if part.points < 1:
+                raise ValueError(f"exercise {self.name}, part '{part.says}': points is {part.points}, use 1 or more")

@@ -1,0 +1,3 @@
+"""Chapter 01: its exercises as data."""
+
+EXERCISES = ()

@@ -1,0 +1,3 @@
+"""Chapter 03: its exercises as data."""
+
+EXERCISES = ()
