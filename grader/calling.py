@@ -47,7 +47,8 @@ class Outcome:
     """What one call did.
 
     `kind` is "value" (then `value` is plain data), "raised" (then `raised` is set), "not attempted" (the stub is
-    untouched), "timeout", "interrupted" (the student pressed the stop button) or "not run" (an earlier call never ended).
+    untouched), "timeout", "interrupted" (the student pressed the stop button) or "not run" (an earlier call did not
+    end).
     """
 
     kind: str
@@ -207,7 +208,9 @@ def _time_limit(seconds: float) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _world_as_it_was() -> Iterator[None]:
-    numpy_state, python_state = np.random.get_state(), random.getstate()
+    # The legacy global generator is the one that a student's function may disturb.
+    numpy_state = np.random.get_state()  # noqa: NPY002
+    python_state = random.getstate()
     torch = sys.modules.get("torch")
     torch_state = torch.get_rng_state() if hasattr(torch, "get_rng_state") else None
     real_input, printing = builtins.input, np.get_printoptions()
@@ -222,7 +225,7 @@ def _world_as_it_was() -> Iterator[None]:
     finally:
         builtins.input = real_input
         np.set_printoptions(**printing)
-        np.random.set_state(numpy_state)
+        np.random.set_state(numpy_state)  # noqa: NPY002
         random.setstate(python_state)
         if torch_state is not None:
             torch.set_rng_state(torch_state)

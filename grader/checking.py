@@ -122,7 +122,7 @@ def _not_attempted(exercise: Exercise) -> Report:
         "not attempted",
         0,
         exercise.points,
-        headline="Nothing written yet. Replace `raise NotImplementedError()` by your own lines and run both cells again.",
+        headline="Nothing written yet: put your own lines in place of `raise NotImplementedError()`.",
     )
 
 
@@ -153,7 +153,7 @@ def _report(
         says = ""
         if mistake:
             says = mistake.says if diagnosis.exact else f"This looks like a known mistake. {mistake.says}"
-        speaks_for_itself = evidence.sentence and part.holds is None and expected[bad[0]].kind == "value"
+        speaks_for_itself = got[bad[0]].kind != "value" or "shape" in evidence.sentence
         parts.append(
             PartResult(
                 part.says,
@@ -179,9 +179,7 @@ def _report(
     )
 
 
-def _evidence(
-    exercise: Exercise, one: Call, expected: Outcome, got: Outcome, part: Part, sentence: str
-) -> Evidence:
+def _evidence(exercise: Exercise, one: Call, expected: Outcome, got: Outcome, part: Part, sentence: str) -> Evidence:
     shown = show_call(exercise.name, one, exercise.reference)
     if part.holds is not None and got.kind == "value":
         return Evidence(shown, sentence=sentence)
@@ -237,7 +235,9 @@ def _notes(got: Sequence[Outcome]) -> tuple[str, ...]:
     changed = dict.fromkeys(name for o in got for name in o.changed_arguments)
     if changed:
         names = ", ".join(f"`{name}`" for name in changed)
-        notes.append(f"the function changes its argument {names} in place; the caller's data is altered. Work on a copy.")
+        notes.append(
+            f"the function changes its argument {names} in place; the caller's data is altered. Work on a copy."
+        )
     warned = dict.fromkeys(text for o in got for text in o.warned)
     notes += [f"Python warned while your code ran: {text}" for text in list(warned)[:2]]
     printed = next((o.printed for o in got if o.printed.strip()), "")

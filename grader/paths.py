@@ -18,7 +18,9 @@ def chapters(folder: Path = SOLUTIONS) -> list[str]:
     """
     names = sorted(path.parent.name for path in folder.glob("*/*.ipynb") if path.stem == path.parent.name)
     if not names:
-        raise FileNotFoundError(f"{folder} holds no chapter (NAME/NAME.ipynb); run this inside a checkout of the course")
+        raise FileNotFoundError(
+            f"{folder} holds no chapter (NAME/NAME.ipynb); run this inside a checkout of the course"
+        )
     return names
 
 

@@ -109,9 +109,7 @@ def _to_plain(value: Any, depth: int, budget: list[int]) -> Any:
     if issubclass(kind, tuple):
         return tuple(_to_plain(item, depth - 1, budget) for item in tuple.__iter__(value))
     if issubclass(kind, dict):
-        return {
-            _plain_key(key, depth, budget): _to_plain(item, depth - 1, budget) for key, item in dict.items(value)
-        }
+        return {_plain_key(key, depth, budget): _to_plain(item, depth - 1, budget) for key, item in dict.items(value)}
     return NotPlain(_type_name(value))
 
 

@@ -18,9 +18,9 @@ MAX_TEXT = 240
 def show_call(name: str, one: Call, reference: Callable) -> str:
     """Write a call with its arguments named as in the reference: `f(rewards=[1, 1, 0, 0], group_size=4)`."""
     names = parameter_names(reference)
-    pieces = [
-        (f"{names[i]}=" if i < len(names) else "") + show_value(value) for i, value in enumerate(one.args)
-    ] + [f"{key}={show_value(value)}" for key, value in one.kwargs.items()]
+    pieces = [(f"{names[i]}=" if i < len(names) else "") + show_value(value) for i, value in enumerate(one.args)] + [
+        f"{key}={show_value(value)}" for key, value in one.kwargs.items()
+    ]
     text = f"{name}({', '.join(pieces)})"
     if len(text) > 90 and len(pieces) > 1:
         text = f"{name}(\n    " + ",\n    ".join(pieces) + ")"
@@ -38,7 +38,7 @@ def show_value(value: Any) -> str:
     if isinstance(value, SmoothFunction):
         return "f"
     if isinstance(value, str):
-        return _cut(repr(value))
+        return _cut(_text(value))
     if isinstance(value, (list, tuple)):
         items = [show_value(item) for item in value]
         if len(items) > 16:
@@ -67,7 +67,11 @@ def show_outcome(outcome: Outcome) -> str:
     if outcome.kind == "value":
         return show_value(outcome.value)
     if outcome.kind == "raised":
-        return f"{outcome.raised.type_name}: {outcome.raised.message}" if outcome.raised.message else outcome.raised.type_name
+        return (
+            f"{outcome.raised.type_name}: {outcome.raised.message}"
+            if outcome.raised.message
+            else outcome.raised.type_name
+        )
     return outcome.kind
 
 
@@ -109,6 +113,13 @@ def _number(x: float) -> str:
 def int_or_nan(x: float) -> float:
     """Return x rounded towards zero, or NaN where that has no meaning (NaN, infinity)."""
     return float(int(x)) if np.isfinite(x) else float("nan")
+
+
+def _text(value: str) -> str:
+    """Write a text as a student types it: a raw string where it holds back-slashes and nothing that forbids one."""
+    if "\\" in value and '"' not in value and value.isprintable() and not value.endswith("\\"):
+        return f'r"{value}"'
+    return repr(value)
 
 
 def _cut(text: str) -> str:

@@ -4,11 +4,45 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import secrets
+import sys
 from pathlib import Path
 
 from nbgrader.apps.api import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
+
+from grader.execution import kernel_config
+
+CELL_SECONDS = 60
+
+
+def course_config(cell_seconds: int = CELL_SECONDS) -> Config:
+    """Return how this course wants submissions graded; `nbgrader_config.py` uses the same.
+
+    `cell_seconds` is the time limit for one cell. A check stops a student's function itself after a few seconds,
+    so this one is for loops outside functions.
+    """
+    from nbgrader import preprocessors as stock
+
+    from grader.classroom.preprocessors import CourseExecute, OnlyChecks
+
+    made = kernel_config()
+    made.Autograde.autograde_preprocessors = [
+        CourseExecute,
+        OnlyChecks,
+        stock.IgnorePattern,
+        stock.LimitOutput,
+        stock.SaveAutoGrades,
+        stock.AssignLatePenalties,
+        stock.CheckCellMetadata,
+    ]
+    made.OverwriteCells.add_missing_cells = True
+    made.CourseExecute.timeout = cell_seconds
+    # nbclient skips cells with this tag; a random one cannot be set by a student to skip a check.
+    made.CourseExecute.skip_cells_with_tag = secrets.token_hex(16)
+    return made
 
 
 def course_api(root: Path, config: Config | None = None, **coursedir: str) -> NbGraderAPI:
@@ -20,13 +54,22 @@ def course_api(root: Path, config: Config | None = None, **coursedir: str) -> Nb
     made = Config()
     made.CourseDirectory.root = str(root)
     made.CourseDirectory.course_id = "grpo-from-scratch"
+    made.Exchange.root = str(root)  # not used; the default is a folder that only some machines have
     for name, value in coursedir.items():
         made.CourseDirectory[name] = value
     if config:
         made.merge(config)
     _own_event_loop()
+    _own_programs_first()
     logging.getLogger("traitlets").setLevel(logging.ERROR)
     return NbGraderAPI(CourseDirectory(config=made), config=made)
+
+
+def _own_programs_first() -> None:
+    """Let nbgrader find `alembic`, which it calls by name, beside this Python even if no venv is activated."""
+    folder = str(Path(sys.executable).parent)
+    if folder not in os.environ.get("PATH", "").split(os.pathsep):
+        os.environ["PATH"] = os.pathsep.join([folder, os.environ.get("PATH", "")])
 
 
 def _own_event_loop() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import copy
 import filecmp
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -14,9 +14,8 @@ from nbformat import NotebookNode
 
 from grader.classroom.annotate import annotate
 from grader.classroom.nbgrader_api import course_api
+from grader.execution import CELL_SECONDS, kernel_config, quiet_kernel, verify
 from grader.paths import NOTEBOOKS, SOLUTIONS, chapters, notebook_path
-
-CELL_SECONDS = 300
 
 
 class ReleaseError(Exception):
@@ -44,25 +43,14 @@ def execute_in_place(notebook: NotebookNode, folder: Path) -> None:
         timeout=CELL_SECONDS,
         kernel_name="python3",
         record_timing=False,
+        config=kernel_config(),
         resources={"metadata": {"path": str(folder)}},
     )
-    before = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "MPLBACKEND")}
-    os.environ["OMP_NUM_THREADS"] = "1"
-    os.environ.pop("MPLBACKEND", None)  # the notebook's own inline backend draws the stored pictures
-    try:
+    metadata = copy.deepcopy(notebook.metadata)
+    with quiet_kernel():
         client.execute()
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-    meta = NotebookNode(kernelspec=notebook.metadata.kernelspec, language_info={"name": "python"})
-    notebook.metadata = meta
-    for index, cell in enumerate(notebook.cells):
-        for output in cell.get("outputs", []):
-            if output.output_type == "stream" and output.name == "stderr":
-                raise ReleaseError(f"cell {index} writes to stderr, which a reader should never see: {output.text[:300]}")
+    notebook.metadata = metadata  # execution adds the version of this machine's Python
+    verify(notebook, folder.name)
 
 
 def generate(chapter: str, solutions: Path, target: Path, db_url: str) -> None:
@@ -77,7 +65,9 @@ def generate(chapter: str, solutions: Path, target: Path, db_url: str) -> None:
         api = course_api(Path(scratch), source_directory="source", release_directory="release", db_url=db_url)
         result = api.generate_assignment(chapter, force=True, create=True)
         if not result["success"]:
-            raise ReleaseError(f"nbgrader could not release {chapter}:\n{result.get('log', '')}{result.get('error', '')}")
+            raise ReleaseError(
+                f"nbgrader could not release {chapter}:\n{result.get('log', '')}{result.get('error', '')}"
+            )
         made = Path(scratch) / "release" / chapter
         notebook = nbformat.read(notebook_path(made.parent, chapter), as_version=4)
         nbformat.write(notebook, notebook_path(made.parent, chapter))

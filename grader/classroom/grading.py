@@ -1,0 +1,213 @@
+"""Grade a class: one submission after another through nbgrader, so that none can touch another's grade."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+from nbgrader.api import MissingEntry
+from nbgrader.apps.api import NbGraderAPI
+
+from grader.checking import SEED_VARIABLE
+from grader.classroom.intake import Submission, take_in
+from grader.classroom.nbgrader_api import CELL_SECONDS, course_api, course_config
+from grader.classroom.preprocessors import KERNEL_DIED, NO_RESULT, NOT_RUN, TIMED_OUT, error_names
+from grader.classroom.release import ReleaseError, generate
+from grader.exercises import EXERCISES
+from grader.paths import SOLUTIONS, chapters
+from grader.report import CHECK_MIME
+
+
+@dataclass(frozen=True)
+class Score:
+    """One exercise of one submission. `points` is None where nothing could be graded: no result is no 0."""
+
+    student: str
+    chapter: str
+    exercise: str
+    points: float | None
+    max_points: int
+    result: str
+    mistake: str = ""
+
+
+@dataclass(frozen=True)
+class Graded:
+    """What became of one submission: `state` is "graded", "needs review", "failed" or "missing"."""
+
+    submission: Submission
+    state: str
+    reason: str
+    scores: tuple[Score, ...]
+    feedback: Path | None = None
+
+
+class GradingError(Exception):
+    """The grading as a whole cannot start; the message says why and what to do."""
+
+
+def grade_class(
+    submitted: Path,
+    work: Path,
+    only: list[str] | None = None,
+    roster: list[str] | None = None,
+    seed: int | None = None,
+    cell_seconds: int = CELL_SECONDS,
+    progress: Callable[[int, int, str], None] = lambda done, total, what: None,
+) -> list[Graded]:
+    """Grade every submission under `submitted` and return one Graded for each student and chapter.
+
+    Args:
+        submitted: holds STUDENT/CHAPTER/*.ipynb; it is only read.
+        work: where the gradebook, the graded notebooks and the feedback live (`grading/`).
+        only: chapters to grade; default: those that anybody handed in.
+        roster: students who must have a row whatever they handed in.
+        seed: draws the inputs of the checks; None: new ones for every check.
+        cell_seconds: time limit for one cell.
+        progress: called before each submission and at the end with (number done, number of all, what is next).
+
+    Raises:
+        IntakeError: there is nothing to grade.
+        GradingError: a chapter cannot be entered into the gradebook.
+    """
+    found = take_in(submitted, work / "intake", chapters(), only or [], roster or [])
+    work.mkdir(parents=True, exist_ok=True)
+    api = course_api(
+        work,
+        course_config(cell_seconds),
+        source_directory="source",
+        submitted_directory="intake",
+        db_url=f"sqlite:///{work.resolve()}/gradebook.db",
+    )
+    for chapter in dict.fromkeys(submission.chapter for submission in found):
+        _enter_chapter(chapter, work, api.coursedir.db_url)
+    graded = []
+    with _kernel_environment(seed), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # nbgrader's own, about its database and about cells that it adds itself
+        for number, submission in enumerate(found):
+            progress(number, len(found), f"{submission.student}, {submission.chapter}")
+            graded.append(_grade_one(api, work, submission))
+    progress(len(found), len(found), "done")
+    return graded
+
+
+def _enter_chapter(chapter: str, work: Path, db_url: str) -> None:
+    """Put a chapter's cells into the gradebook, and its extra files where nbgrader looks for them."""
+    try:
+        generate(chapter, SOLUTIONS, work / "release", db_url)
+    except ReleaseError as error:
+        raise GradingError(f"{chapter} cannot be entered into the gradebook: {error}") from None
+    source = work / "source" / chapter
+    if source.exists():
+        shutil.rmtree(source)
+    shutil.copytree(SOLUTIONS / chapter, source, ignore=shutil.ignore_patterns("*.ipynb", ".ipynb_checkpoints"))
+
+
+@contextmanager
+def _kernel_environment(seed: int | None):
+    """Set what kernels inherit: one thread, and the seed of the checks."""
+    wanted = {"OMP_NUM_THREADS": "1", SEED_VARIABLE: "" if seed is None else str(seed)}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _grade_one(api: NbGraderAPI, work: Path, submission: Submission) -> Graded:
+    if submission.state != "found":
+        return Graded(submission, submission.state, submission.reason, _no_scores(submission, submission.state))
+    outcome = api.autograde(submission.chapter, submission.student_id, force=True, create=True)
+    if not outcome["success"]:
+        reason = _why(outcome)
+        return Graded(submission, "failed", reason, _no_scores(submission, "failed"))
+    done = work / "autograded" / submission.student_id / submission.chapter / f"{submission.chapter}.ipynb"
+    notebook = nbformat.read(done, as_version=4)
+    scores = tuple(_scores(api, submission, notebook))
+    feedback = _feedback(api, work, submission)
+    trouble = _trouble(notebook)
+    reasons = [r for r in (submission.reason, trouble, "" if feedback else "no feedback page could be made") if r]
+    return Graded(submission, "needs review" if trouble else "graded", "; ".join(reasons), scores, feedback)
+
+
+def _no_scores(submission: Submission, result: str) -> tuple[Score, ...]:
+    due = [exercise for exercise in EXERCISES.values() if exercise.chapter == submission.chapter]
+    return tuple(Score(submission.student, e.chapter, e.name, None, e.points, result) for e in due)
+
+
+def _scores(api: NbGraderAPI, submission: Submission, notebook: NotebookNode):
+    """Read each exercise's result: what happened from the notebook, the points from the gradebook."""
+    cells = {c.metadata.nbgrader.grade_id: c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id")}
+    with api.gradebook as gradebook:
+        for exercise in EXERCISES.values():
+            if exercise.chapter != submission.chapter:
+                continue
+            result, mistake = _result(cells.get(exercise.name), cells.get(f"{exercise.name}_answer"))
+            try:
+                grade = gradebook.find_grade(
+                    exercise.name, submission.chapter, submission.chapter, submission.student_id
+                )
+                points = grade.score
+                if grade.manual_score is not None:
+                    result = "graded by hand"
+            except MissingEntry:
+                points, result = None, "failed: the gradebook does not know this exercise; run the grading again"
+            yield Score(submission.student, exercise.chapter, exercise.name, points, exercise.points, result, mistake)
+
+
+def _result(cell: NotebookNode | None, answer: NotebookNode | None) -> tuple[str, str]:
+    """Return (result, mistake) of a check cell. Where it could not even find the function, the answer says why."""
+    if cell is None:
+        return "failed: the check cell is missing", ""
+    if "NameError" in error_names(cell) and answer is not None and error_names(answer):
+        cell = answer
+    for output in cell.outputs:
+        if output.output_type == "error":
+            if output.ename in (KERNEL_DIED, NOT_RUN, NO_RESULT):
+                return output.evalue, ""
+            if output.ename == TIMED_OUT:
+                return "the cell ran out of time", ""
+            return f"error: {output.ename}: {output.evalue}"[:200], ""
+    report = next((o.data[CHECK_MIME] for o in cell.outputs if CHECK_MIME in o.get("data", {})), None)
+    return (report["state"], report["mistake"]) if report else ("failed: no result", "")
+
+
+def _trouble(notebook: NotebookNode) -> str:
+    """Say what an instructor should look at, or nothing: a kernel that died, cells that ran out of time."""
+    dead = [o.evalue for c in notebook.cells for o in c.get("outputs", []) if o.get("ename") == KERNEL_DIED]
+    late = [str(i + 1) for i, cell in enumerate(notebook.cells) if TIMED_OUT in error_names(cell)]
+    unreached = [o.evalue for c in notebook.cells for o in c.get("outputs", []) if o.get("ename") == NOT_RUN]
+    if dead:
+        return f"{dead[0]}; the cells after it were not run"
+    if late:
+        more = f"; {unreached[0]}" if unreached else ""
+        return f"cell {', '.join(late)} ran out of time{more}"
+    return ""
+
+
+def _why(outcome: dict) -> str:
+    """Return the last line of nbgrader's complaint, without paths."""
+    if "KeyboardInterrupt" in outcome.get("error", ""):
+        raise KeyboardInterrupt
+    lines = [line for line in outcome.get("log", "").splitlines() if line.startswith("[ERROR]")]
+    text = lines[0].removeprefix("[ERROR]").strip() if lines else ""
+    last = [line for line in outcome.get("error", "").strip().splitlines() if line.strip()]
+    return " ".join((text or (last[-1] if last else "nbgrader could not grade it")).split())[:300]
+
+
+def _feedback(api: NbGraderAPI, work: Path, submission: Submission) -> Path | None:
+    outcome = api.generate_feedback(submission.chapter, submission.student_id, force=True)
+    page = work / "feedback" / submission.student_id / submission.chapter / f"{submission.chapter}.html"
+    return page if outcome["success"] and page.is_file() else None

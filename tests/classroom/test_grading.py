@@ -1,0 +1,182 @@
+"""A whole class through `grader grade`: everybody's points, state and named mistake."""
+
+import csv
+import hashlib
+import os
+
+import pytest
+import students
+from typer.testing import CliRunner
+
+from grader import cli
+from grader.exercises import EXERCISES
+
+CHAPTER = students.CHAPTER
+FULL = {name: float(e.points) for name, e in EXERCISES.items() if e.chapter == CHAPTER}
+BLANK = {name: None for name in FULL}
+ROSTER = ["ana", "ben", "uma"]
+
+
+def digest(folder):
+    files = sorted(p for p in folder.rglob("*") if p.is_file())
+    return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+
+
+class Graded:
+    """What the command wrote, read back from its files."""
+
+    def __init__(self, folder, output, exit_code):
+        self.out, self.output, self.exit_code = folder, output, exit_code
+        with (folder / "scores.csv").open(newline="", encoding="utf-8") as file:
+            self.scores = list(csv.DictReader(file))
+        with (folder / "submissions.csv").open(newline="", encoding="utf-8") as file:
+            self.submissions = {row["student"]: row for row in csv.DictReader(file)}
+
+    def points(self, student):
+        rows = [row for row in self.scores if row["student"] == student]
+        return {row["exercise"]: float(row["points"]) if row["points"] else None for row in rows}
+
+    def row(self, student, exercise):
+        return next(r for r in self.scores if r["student"] == student and r["exercise"] == exercise)
+
+    def state(self, student):
+        return self.submissions[student]["state"], self.submissions[student]["reason"]
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("class")
+    students.hand_in(folder / "submitted")
+    (folder / "roster.csv").write_text("student\n" + "\n".join(ROSTER) + "\n")
+    before = digest(folder / "submitted")
+    home = os.environ.get("IPYTHONDIR")
+    os.environ["IPYTHONDIR"] = str(folder / "ipython")
+    try:
+        result = CliRunner().invoke(
+            cli.app,
+            ["grade", str(folder / "submitted"), "--out", str(folder / "report"), "--work", str(folder / "grading"),
+             "--roster", str(folder / "roster.csv"), "--seed", "11", "--cell-seconds", "8"],
+            catch_exceptions=False,
+        )  # fmt: skip
+    finally:
+        os.environ.pop("IPYTHONDIR") if home is None else os.environ.update(IPYTHONDIR=home)
+    assert digest(folder / "submitted") == before, "the submitted files were touched"
+    return Graded(folder / "report", result.output, result.exit_code)
+
+
+def test_every_name_has_a_row_and_every_exercise_one_each(graded):
+    everybody = {"ana", "ben", "cleo", "dev", "eve", "finn", "gus", "hana", "ivo", "kim", "lea", "max", "nia", "oli"}
+    everybody |= {"quin", "rosa", "sam", "tess", "uma"}
+    assert set(graded.submissions) == everybody and graded.exit_code == 0
+    assert len(graded.scores) == len(everybody) * len(FULL)
+
+
+def test_all_right(graded):
+    assert graded.points("ana") == FULL and graded.state("ana") == ("graded", "")
+    assert {row["result"] for row in graded.scores if row["student"] == "ana"} == {"right"}
+
+
+def test_untouched_is_not_attempted(graded):
+    assert graded.points("ben") == {name: 0 for name in FULL}
+    assert {row["result"] for row in graded.scores if row["student"] == "ben"} == {"not attempted"}
+
+
+def test_known_mistakes_are_named_and_the_rest_keeps_its_points(graded):
+    row = graded.row("cleo", "group_relative_advantage")
+    assert (row["result"], row["mistake"]) == ("partly right", "ddof 0")
+    assert 0 < float(row["points"]) < FULL["group_relative_advantage"]
+    others = {name: points for name, points in graded.points("cleo").items() if name != "group_relative_advantage"}
+    assert others == {name: points for name, points in FULL.items() if name != "group_relative_advantage"}
+    assert graded.row("dev", "log_softmax")["mistake"] == "naive softmax"
+    assert graded.row("dev", "sequence_logprob")["mistake"] == "temperature left out"
+
+
+def test_a_crash_costs_what_it_kept_from_running_and_is_flagged(graded):
+    state, reason = graded.state("eve")
+    assert state == "needs review" and "kernel died in cell" in reason
+    points = graded.points("eve")
+    assert points["group_relative_advantage"] == FULL["group_relative_advantage"]
+    assert points["zero_variance_fraction"] == points["sequence_logprob"] == 0
+    assert "kernel died" in graded.row("eve", "zero_variance_fraction")["result"]
+    assert "not run" in graded.row("eve", "sequence_logprob")["result"]
+
+
+def test_an_endless_loop_in_a_function_costs_that_exercise(graded):
+    assert graded.row("finn", "zero_variance_fraction")["result"] == "stopped"
+    assert graded.points("finn") == {**FULL, "zero_variance_fraction": 0} and graded.state("finn")[0] == "graded"
+
+
+def test_an_endless_loop_between_the_exercises_costs_nothing_but_is_flagged(graded):
+    assert graded.points("gus") == FULL
+    assert graded.state("gus") == ("needs review", "cell 3 ran out of time")
+
+
+def test_a_renamed_file_is_graded(graded):
+    assert graded.points("hana") == FULL
+    assert graded.state("hana") == ("graded", "handed in as my chapter 2 (final version).ipynb")
+
+
+def test_a_syntax_error_is_an_error_and_costs_that_exercise(graded):
+    assert graded.points("ivo") == {**FULL, "zero_variance_fraction": 0}
+    assert graded.row("ivo", "zero_variance_fraction")["result"].startswith("error: SyntaxError")
+
+
+def test_noise_costs_nothing(graded):
+    assert graded.points("lea") == FULL
+
+
+def test_a_deleted_check_cell_is_put_back(graded):
+    assert graded.points("max") == FULL
+
+
+def test_an_edited_check_cell_earns_nothing(graded):
+    assert graded.points("nia") == {name: 0 for name in FULL}
+
+
+def test_input_is_named(graded):
+    row = graded.row("oli", "zero_variance_fraction")
+    assert row["result"] == "error in your code" and float(row["points"]) == 0
+    page = (graded.out / "feedback" / "oli" / f"{CHAPTER}.html").read_text(encoding="utf-8")
+    assert "input()" in page
+
+
+def test_all_wrong_is_zero(graded):
+    assert graded.points("quin") == {name: 0 for name in FULL}
+    assert graded.state("quin") == ("graded", "")
+
+
+@pytest.mark.parametrize(
+    "student, state, words",
+    [
+        ("kim", "failed", "not a readable Jupyter notebook"),
+        ("rosa", "failed", "several notebooks (one.ipynb, two.ipynb)"),
+        ("sam", "failed", "this is 01_rollouts_and_rewards"),
+        ("tess", "missing", "holds no notebook"),
+        ("uma", "missing", "no folder"),
+    ],
+)
+def test_what_cannot_be_graded_says_why_and_is_never_a_zero(graded, student, state, words):
+    assert graded.state(student)[0] == state and words in graded.state(student)[1]
+    assert graded.points(student) == BLANK
+    assert all(row["result"] == state for row in graded.scores if row["student"] == student)
+
+
+def test_feedback_pages_name_the_mistake(graded):
+    pages = {p.parent.name for p in (graded.out / "feedback").glob("*/*.html")}
+    assert pages == {s for s, row in graded.submissions.items() if row["state"] in ("graded", "needs review")}
+    page = (graded.out / "feedback" / "cleo" / f"{CHAPTER}.html").read_text(encoding="utf-8")
+    assert "population standard deviation" in page
+
+
+def test_the_terminal_says_what_matters(graded):
+    assert "unprotected" in graded.output and "ddof 0 (1)" in graded.output
+
+
+def test_nothing_to_grade_is_said(tmp_path):
+    empty = tmp_path / "submitted"
+    result = CliRunner().invoke(cli.app, ["grade", str(empty), "--work", str(tmp_path / "w")])
+    assert result.exit_code == 1 and "is not a folder" in result.output.replace("\n", " ")
+    empty.mkdir()
+    result = CliRunner().invoke(cli.app, ["grade", str(empty), "--work", str(tmp_path / "w")])
+    assert result.exit_code == 1 and "holds no submission" in result.output.replace("\n", " ")
+    assert CliRunner().invoke(cli.app, ["grade", str(empty), "--chapter", "99_x"]).exit_code == 2

@@ -1,0 +1,266 @@
+r"""Chapter 01: what students write and what a check says of it, with the inputs that broke other systems."""
+
+import re
+
+import numpy as np
+import pytest
+
+import grpo
+from grader import check
+from grader.exercises import chapter_01
+from grader.exercises.chapter_01 import weakness_used
+
+SEEDS = (0, 7)
+
+
+def states(report):
+    return [part.passed for part in report.parts]
+
+
+# --- group_rollouts: rows of two prompts that alternate (case B1) -------------------------------------------
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_numpy_reshape_is_named_and_keeps_the_point_for_the_order(seed):
+    def group_rollouts(prompt_ids, completions, group_size):
+        if len(prompt_ids) != len(completions) or group_size < 1:
+            raise ValueError
+        if any(prompt_ids.count(p) != group_size for p in prompt_ids):
+            raise ValueError
+        chunks = np.array(completions).reshape(-1, group_size)
+        return dict(zip(np.unique(prompt_ids).tolist(), chunks.tolist(), strict=True))
+
+    report = check(group_rollouts, seed=seed)
+    assert (report.points, report.max_points) == (3, 5)
+    assert report.mistake == "reshape without looking at ids"
+
+
+def test_right_groups_without_any_check_earn_3_of_5_and_hear_two_reasons():
+    def group_rollouts(prompt_ids, completions, group_size):
+        groups = {}
+        for p, c in zip(prompt_ids, completions, strict=False):
+            groups.setdefault(p, []).append(c)
+        return groups
+
+    report = check(group_rollouts, seed=1)
+    assert states(report) == [True, True, False, False]
+    assert [part.mistake for part in report.parts[2:]] == ["misalignment accepted", "any group size accepted"]
+
+
+# --- extract_boxed_strict ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("pattern", [r"\\boxed\{(.*?)\}", r"\\boxed\{(.+?)\}", r"\\boxed\{([^}]*)\}"])
+def test_the_usual_patterns_lose_what_they_cannot_do_and_hear_why(pattern, seed):
+    def extract_boxed_strict(text):
+        found = re.findall(pattern, text)
+        return found[-1] if found else None
+
+    report = check(extract_boxed_strict, seed=seed)
+    assert states(report) == [True, False, True, False, False]
+    assert [part.mistake for part in report.parts if not part.passed] == [
+        "stops at the first }",
+        "earlier box when the last is broken",
+        r"\boxed{ searched as one piece",
+    ]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_greedy_pattern_without_white_space_is_recognised(seed):
+    def extract_boxed_strict(text):
+        found = re.search(r"\\boxed\{(.*)\}", text)
+        return found.group(1) if found else None
+
+    report = check(extract_boxed_strict, seed=seed)
+    assert report.points == 1
+    assert report.parts[2].mistake == "greedy pattern"
+
+
+def test_a_nested_pattern_of_fixed_depth_earns_all_but_the_deep_braces():
+    def extract_boxed_strict(text):
+        last = text.rfind(r"\boxed")
+        found = re.match(r"\\boxed\s*\{((?:[^{}]|\{[^{}]*\})*)\}", text[last:]) if last >= 0 else None
+        return found and found.group(1)
+
+    report = check(extract_boxed_strict, seed=3)
+    assert (report.points, report.state) == (4, "partly right")
+    assert states(report) == [True, False, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (r"So \boxed{\frac{3}{7}}.", r"\frac{3}{7}"),
+        (r"\boxed{x^{2^{n}}+1}", "x^{2^{n}}+1"),
+        (r"Thus \boxed{12}, i.e. \boxed{12}", "12"),
+        (r"Guess \boxed{3}; corrected: \boxed{5}", "5"),
+        (r"I get \boxed{8}. Restating: \boxed{", None),
+        ("Final: **42**", None),
+    ],
+)
+def test_each_public_fault_of_extraction_is_among_the_inputs(text, answer):
+    rng = np.random.default_rng(0)
+    parts = chapter_01.EXTRACT_BOXED_STRICT.parts
+    assert text in [one.args[0] for part in parts for one in part.calls(rng)]
+    assert grpo.extract_boxed_strict(text) == answer
+
+
+# --- reward_rlvr -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_equality_without_strip_or_checks_is_named_part_by_part(seed):
+    def reward_rlvr(text, truth):
+        return 1.0 if grpo.extract_boxed_strict(text) == truth else 0.0
+
+    report = check(reward_rlvr, seed=seed)
+    assert states(report) == [True, False, True, True, False]
+    assert report.parts[1].mistake == "no strip"
+    assert report.parts[4].mistake == "no truth, no error"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_commas_deleted_from_the_whole_text_are_named(seed):
+    def reward_rlvr(text, truth):
+        return grpo.reward_rlvr(text.replace(",", ""), truth.replace(",", "") if truth else truth)
+
+    report = check(reward_rlvr, seed=seed)
+    assert (report.points, report.mistake) == (4, "commas deleted")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_float_without_a_net_loses_the_odd_answers(seed):
+    def reward_rlvr(text, truth):
+        answer = grpo.extract_boxed_strict(text)
+        if not truth or not truth.strip():
+            raise ValueError
+        return float(answer is not None and float(answer) == float(truth))
+
+    report = check(reward_rlvr, seed=seed)
+    assert states(report) == [True, True, False, False, True]
+    assert report.mistake == "crash on an answer that is no number"
+
+
+def test_the_lenient_verifier_is_no_solution():
+    report = check(grpo.reward_lenient, exercise="reward_rlvr", seed=0)
+    assert states(report) == [False, True, False, False, True]  # it strips, and it wants a truth
+
+
+def test_ints_and_truth_values_are_as_good_as_floats():
+    def reward_rlvr(text, truth):
+        return int(grpo.reward_rlvr(text, truth))
+
+    assert check(reward_rlvr, seed=0).state == "right"
+    assert check(lambda text, truth: bool(grpo.reward_rlvr(text, truth)), "reward_rlvr", 0).state == "right"
+
+
+# --- fool_lenient_verifier ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("completion", "weakness"),
+    [
+        (r"\boxed{8,3}", chapter_01.COMMAS),
+        (r"It is 8,3", chapter_01.COMMAS),
+        (r"\boxed{83} or \boxed{84}", chapter_01.EARLIER_BOX),
+        (r"\boxed{83}, then \boxed{", chapter_01.EARLIER_BOX),
+        (r"I get \boxed{83", chapter_01.OPEN_BOX),
+        (r"\boxed{183}", chapter_01.LONGER),
+        (r"\boxed{83.0}", chapter_01.LONGER),
+        ("x83y", chapter_01.LONGER),
+        (r"\boxed{-83}", chapter_01.LONGER),
+        (r"\boxed{82 or 83}", chapter_01.MORE_IN_BOX),
+        (r"\boxed{x = 83}", chapter_01.MORE_IN_BOX),
+        ("It is not 83.", chapter_01.NEAR_THE_END),
+        (r"\boxed{0} but really 83", chapter_01.NEAR_THE_END),
+        ("81 82 83 84", chapter_01.NEAR_THE_END),
+        (r"\boxed{83}", ""),
+        (r"\boxed{38}", ""),
+        ("83" + " and so on" * 6, ""),
+        ("", ""),
+    ],
+)
+def test_each_trick_is_put_into_one_class(completion, weakness):
+    assert weakness_used(completion, "83") == weakness
+
+
+def test_an_honest_answer_is_recognised_and_said_so():
+    def fool_lenient_verifier(truth):
+        return [rf"\boxed{{{truth}}}", rf"The answer is \boxed{{{truth}}}", rf"\boxed{{ {truth} }}"]
+
+    report = check(fool_lenient_verifier, seed=0)
+    assert (report.points, report.mistake) == (1, "an honest answer")
+    assert "simply right" in str(report)
+
+
+def test_unpaid_texts_earn_nothing():
+    report = check(lambda truth: ["a", "b", "c"], exercise="fool_lenient_verifier", seed=0)
+    assert (report.points, report.state) == (0, "wrong")
+
+
+def test_forgotten_raw_string_is_named():
+    def fool_lenient_verifier(truth):
+        return ["\boxed{" + truth + "} or \boxed{1}", f"not {truth}", f"1{truth}"]
+
+    assert check(fool_lenient_verifier, seed=0).mistake == r"\b is a backspace"
+
+
+@pytest.mark.parametrize("answer", [None, "83", ["x"] * 4, [1, 2, 3], {"a": 1}, ["x", None, "y"]])
+def test_whatever_comes_back_is_answered_with_a_report(answer):
+    assert check(lambda truth: answer, exercise="fool_lenient_verifier", seed=0).points == 0
+
+
+def test_naming_a_repeated_trick_gives_no_other_trick_away():
+    def fool_lenient_verifier(truth):
+        return [f"not {truth}", f"never {truth}", f"1{truth}"]
+
+    report = check(fool_lenient_verifier, seed=0)
+    text = re.sub(r"\s+", " ", str(report))
+    assert (report.points, report.mistake) == (3, "one trick, twice")
+    assert chapter_01.NEAR_THE_END in text
+    others = (chapter_01.COMMAS, chapter_01.EARLIER_BOX, chapter_01.OPEN_BOX, chapter_01.MORE_IN_BOX)
+    assert not any(weakness in text for weakness in others)
+
+
+# --- checkpoint_accuracy: nothing on both sides is no match (case A5) ----------------------------------------
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_one_line_accuracy_earns_the_share_and_hears_the_rest(seed):
+    def checkpoint_accuracy(predictions, truths):
+        return sum(p == t for p, t in zip(predictions, truths, strict=False)) / len(predictions)
+
+    report = check(checkpoint_accuracy, seed=seed)
+    assert states(report) == [True, False, False, False]
+    assert [part.mistake for part in report.parts[1:]] == ["no strip", "input not checked", "input not checked"]
+
+
+def test_nan_for_no_problems_is_no_error():
+    def checkpoint_accuracy(predictions, truths):
+        return grpo.checkpoint_accuracy(predictions, truths) if predictions or truths else float("nan")
+
+    report = check(checkpoint_accuracy, seed=0)
+    assert (report.points, report.mistake) == (4, "no problems give 0")
+
+
+# --- all of them ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("exercise", chapter_01.EXERCISES, ids=lambda exercise: exercise.name)
+def test_no_sentence_holds_a_solution(exercise):
+    """What a student reads names functions at most; it holds no statement that could be pasted."""
+    sentences = [m.says for m in exercise.mistakes] + [p.hint for p in exercise.parts] + [exercise.hint]
+    assert all(sentences)
+    for sentence in sentences:
+        for code in re.findall(r"`([^`]*)`", sentence):
+            assert not re.search(r"==|!=|\breturn\b|\bfor\b|\bif\b|\braise\b|\w\(.*\w.*\)\.|strip\(\)", code), sentence
+
+
+@pytest.mark.parametrize("exercise", chapter_01.EXERCISES, ids=lambda exercise: exercise.name)
+def test_inputs_change_with_the_seed(exercise):
+    def drawn(seed):
+        rng = np.random.default_rng(seed)
+        return [[(one.args, one.kwargs) for one in part.calls(rng)] for part in exercise.parts]
+
+    assert drawn(1) == drawn(1) != drawn(2)
