@@ -128,7 +128,7 @@ def call_once(fn: Callable, one: Call, seconds: float = SECONDS_PER_CALL) -> Out
 
 
 def _first_line(message: Any) -> str:
-    return str(message).partition("\n")[0][:200]
+    return str(message).partition("\n")[0].strip()[:200]
 
 
 def _describe(error: BaseException) -> Raised:

@@ -103,10 +103,13 @@ def _judge(
         return bad, ""
     mine = [calls[i] for i in indices]
     try:
-        sentence = part.holds([got[i].value for i in indices], mine)
+        verdict = part.holds([got[i].value for i in indices], mine)
     except Exception:  # a property reads values of any shape; one that it cannot read is a wrong answer
-        sentence = "the answer does not have the form that the exercise asks for"
-    return (list(indices), sentence) if sentence else ([], "")
+        verdict = "the answer does not have the form that the exercise asks for"
+    if not verdict:
+        return [], ""
+    place, sentence = verdict if isinstance(verdict, tuple) else (0, verdict)
+    return [indices[place], *(i for i in indices if i != indices[place])], sentence
 
 
 def _wrong_error(expected: Outcome, got: Outcome) -> bool:

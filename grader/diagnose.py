@@ -33,7 +33,7 @@ def diagnose(
 
     `failed` holds, for each failed part, the indices into `calls` where it failed.
     """
-    if all(o.kind != "value" for o in got) or all(o.kind == "value" and o.value is None for o in got):
+    if all(_says_nothing(outcome) for outcome in got):
         return [None] * len(failed)
     alike = [(mistake, _agreement(exercise, mistake, calls, expected, got)) for mistake in exercise.mistakes]
     for mistake, agrees in alike:
@@ -41,6 +41,13 @@ def diagnose(
             return [Diagnosis(mistake, exact=True)] * len(failed)
     values = [i for i, outcome in enumerate(expected) if outcome.kind == "value"]
     return [_likeness(alike, indices, values) for indices in failed]
+
+
+def _says_nothing(outcome: Outcome) -> bool:
+    """Tell whether an outcome fits too many causes: None, a ValueError, no end. Other errors can be telling."""
+    if outcome.kind == "raised":
+        return outcome.raised.is_value_error
+    return outcome.kind != "value" or outcome.value is None
 
 
 def _likeness(

@@ -60,7 +60,7 @@ def run_with_papermill(
 
 
 def kernel_config() -> Config:
-    """Return settings under which a kernel starts without the warning that its traffic could be read on this machine."""
+    """Return settings under which a kernel starts without a warning that others could read its traffic."""
     config = Config()
     if hasattr(KernelManager, "transport_encryption"):  # jupyter_client 8.10
         config.KernelManager.transport_encryption = "auto"

@@ -30,8 +30,9 @@ def call(*args, note: str = "", **kwargs) -> Call:
     return Call(args, kwargs, note)
 
 
-# A property looks at what came back from all calls of its part and says what is wrong, or None.
-Property = Callable[[Sequence[Any], Sequence[Call]], str | None]
+# A property looks at what came back from all calls of its part and says what is wrong, or None. Where the sentence
+# is about one call, it comes as (index of that call, sentence), and the report shows that call.
+Property = Callable[[Sequence[Any], Sequence[Call]], str | tuple[int, str] | None]
 # A symptom looks at what came back from all calls of the exercise and says whether this mistake made it.
 Symptom = Callable[[Sequence[Any], Sequence[Call]], bool]
 

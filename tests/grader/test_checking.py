@@ -174,6 +174,21 @@ def test_properties_judge_the_students_own_values():
     assert "does not have the form" in graded(lambda n: "x", picky).parts[0].evidence.sentence
 
 
+def test_a_property_can_point_at_the_call_it_speaks_of():
+    part = Part("p", 1, lambda rng: [call(1), call(2)], holds=lambda values, calls: (1, "this one"))
+    evidence = graded(lambda x: x, Exercise("f", "00_test", 1, 1, lambda x: x, (part,), ())).parts[0].evidence
+    assert (evidence.call, evidence.sentence) == ("f(x=2)", "this one")
+
+
+def test_an_error_in_every_call_can_be_a_known_mistake():
+    part = Part("p", 1, lambda rng: [call([1]), call([1, 2])])
+    mistakes = (Mistake("past the end", lambda xs: xs[len(xs)], "The last index is one less than the length."),)
+    exercise = Exercise("last", "00_test", 1, 1, lambda xs: xs[-1], (part,), mistakes)
+    report = graded(lambda xs: xs[1 + len(xs)], exercise)
+    assert report.mistake == "past the end" and "IndexError" in report.headline
+    assert graded(lambda xs: xs.nothing, exercise).mistake == ""
+
+
 def test_notes_cost_nothing():
     def noisy(x):
         print("here I am")
