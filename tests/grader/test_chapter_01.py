@@ -8,7 +8,8 @@ import pytest
 import grpo
 from grader import check
 from grader.exercises import chapter_01
-from grader.exercises.chapter_01 import weakness_used
+from grader.exercises.chapter_01 import fool_lenient_verifier as fool
+from grader.exercises.chapter_01.fool_lenient_verifier import weakness_used
 
 SEEDS = (0, 7)
 
@@ -161,20 +162,20 @@ def test_ints_and_truth_values_are_as_good_as_floats():
 @pytest.mark.parametrize(
     ("completion", "weakness"),
     [
-        (r"\boxed{8,3}", chapter_01.COMMAS),
-        (r"It is 8,3", chapter_01.COMMAS),
-        (r"\boxed{83} or \boxed{84}", chapter_01.EARLIER_BOX),
-        (r"\boxed{83}, then \boxed{", chapter_01.EARLIER_BOX),
-        (r"I get \boxed{83", chapter_01.OPEN_BOX),
-        (r"\boxed{183}", chapter_01.LONGER),
-        (r"\boxed{83.0}", chapter_01.LONGER),
-        ("x83y", chapter_01.LONGER),
-        (r"\boxed{-83}", chapter_01.LONGER),
-        (r"\boxed{82 or 83}", chapter_01.MORE_IN_BOX),
-        (r"\boxed{x = 83}", chapter_01.MORE_IN_BOX),
-        ("It is not 83.", chapter_01.NEAR_THE_END),
-        (r"\boxed{0} but really 83", chapter_01.NEAR_THE_END),
-        ("81 82 83 84", chapter_01.NEAR_THE_END),
+        (r"\boxed{8,3}", fool.COMMAS),
+        (r"It is 8,3", fool.COMMAS),
+        (r"\boxed{83} or \boxed{84}", fool.EARLIER_BOX),
+        (r"\boxed{83}, then \boxed{", fool.EARLIER_BOX),
+        (r"I get \boxed{83", fool.OPEN_BOX),
+        (r"\boxed{183}", fool.LONGER),
+        (r"\boxed{83.0}", fool.LONGER),
+        ("x83y", fool.LONGER),
+        (r"\boxed{-83}", fool.LONGER),
+        (r"\boxed{82 or 83}", fool.MORE_IN_BOX),
+        (r"\boxed{x = 83}", fool.MORE_IN_BOX),
+        ("It is not 83.", fool.NEAR_THE_END),
+        (r"\boxed{0} but really 83", fool.NEAR_THE_END),
+        ("81 82 83 84", fool.NEAR_THE_END),
         (r"\boxed{83}", ""),
         (r"\boxed{38}", ""),
         ("83" + " and so on" * 6, ""),
@@ -218,8 +219,8 @@ def test_naming_a_repeated_trick_gives_no_other_trick_away():
     report = check(fool_lenient_verifier, seed=0)
     text = re.sub(r"\s+", " ", str(report))
     assert (report.points, report.mistake) == (3, "one trick, twice")
-    assert chapter_01.NEAR_THE_END in text
-    others = (chapter_01.COMMAS, chapter_01.EARLIER_BOX, chapter_01.OPEN_BOX, chapter_01.MORE_IN_BOX)
+    assert fool.NEAR_THE_END in text
+    others = (fool.COMMAS, fool.EARLIER_BOX, fool.OPEN_BOX, fool.MORE_IN_BOX)
     assert not any(weakness in text for weakness in others)
 
 

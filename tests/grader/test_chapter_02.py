@@ -105,9 +105,7 @@ def by_hand(prompt_ids, rewards, eps):
     groups = {}
     for one, reward in zip(prompt_ids, rewards, strict=False):
         groups.setdefault(one, []).append(reward)
-    return {
-        one: [(r - np.mean(group)) / (np.std(group, ddof=1) + eps) for r in group] for one, group in groups.items()
-    }
+    return {one: [(r - np.mean(group)) / (np.std(group, ddof=1) + eps) for r in group] for one, group in groups.items()}
 
 
 def test_a_reshape_earns_nothing_and_is_told_about_the_ids():
@@ -274,7 +272,7 @@ def test_a_product_of_probabilities_underflows():
 @pytest.fixture(scope="module")
 def solutions():
     """{exercise: the lines of its solution in the notebook}."""
-    notebook = nbformat.read(notebook_path(SOLUTIONS, chapter_02.CHAPTER), as_version=4)
+    notebook = nbformat.read(notebook_path(SOLUTIONS, chapter_02.EXERCISES[0].chapter), as_version=4)
     found = {}
     for cell in notebook.cells:
         if cell.cell_type == "code" and BEGIN in cell.source:

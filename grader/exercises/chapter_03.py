@@ -1,3 +1,0 @@
-"""Chapter 03: its exercises as data."""
-
-EXERCISES = ()
