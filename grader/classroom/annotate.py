@@ -1,7 +1,8 @@
 """Derive a notebook's nbgrader metadata from what its cells say, so that nobody has to write it by hand.
 
 A code cell with `### BEGIN SOLUTION` that defines the function of an exercise is that exercise's answer cell; a cell
-that holds nothing but `check(NAME)` is its check cell, with NAME as its grade_id and the exercise's points.
+that holds nothing but `check(NAME)` is its check cell, with NAME as its grade_id and the exercise's points. The
+code of a longer cell that draws a picture is folded: most readers want the picture, and one click opens the code.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from nbformat import NotebookNode
 from grader.exercises import EXERCISES
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+DRAWS, FOLD_FROM = "plt.show()", 12
 _CHECK = re.compile(r"check\((\w+)\)")
 _DEF = re.compile(r"^def (\w+)\(", re.MULTILINE)
 
@@ -30,6 +32,7 @@ def annotate(notebook: NotebookNode, chapter: str) -> None:
         if cell.cell_type != "code":
             continue
         where = f"{chapter}, cell {index}"
+        _fold(cell, DRAWS in cell.source and cell.source.count("\n") >= FOLD_FROM)
         match = _CHECK.fullmatch(cell.source.strip())
         if match:
             _once(checks, _known(match[1], chapter, where), index, where, "check cell")
@@ -49,6 +52,14 @@ def annotate(notebook: NotebookNode, chapter: str) -> None:
         kernelspec={"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
         language_info={"name": "python"},
     )
+
+
+def _fold(cell: NotebookNode, fold: bool) -> None:
+    jupyter = {key: value for key, value in cell.metadata.pop("jupyter", {}).items() if key != "source_hidden"}
+    if fold:
+        jupyter["source_hidden"] = True
+    if jupyter:
+        cell.metadata["jupyter"] = NotebookNode(jupyter)
 
 
 def _known(name: str, chapter: str, where: str) -> str:

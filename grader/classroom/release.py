@@ -43,6 +43,7 @@ def execute_in_place(notebook: NotebookNode, folder: Path) -> None:
         timeout=CELL_SECONDS,
         kernel_name="python3",
         record_timing=False,
+        coalesce_streams=True,  # else a cell's text may be stored in pieces that depend on timing
         config=kernel_config(),
         resources={"metadata": {"path": str(folder)}},
     )

@@ -52,3 +52,10 @@ def test_answer_and_check_cells_are_found():
 def test_what_does_not_fit_is_refused_by_name(sources, words):
     with pytest.raises(ValueError, match=words):
         annotated(*sources)
+
+
+def test_the_code_of_a_long_picture_is_folded():
+    long, short = "x = 1\n" * 12 + "plt.show()", "plt.plot([1])\nplt.show()"
+    picture, small, text, *_ = annotated(long, short, "x = 1\n" * 20, ANSWER, CHECK)
+    assert picture.metadata.jupyter == {"source_hidden": True}
+    assert "jupyter" not in small.metadata and "jupyter" not in text.metadata

@@ -103,6 +103,12 @@ def test_every_cell_of_an_exercise_is_readable(chapter):
         assert f"about {exercise.minutes} minutes" in headings, name
 
 
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_code_fits_beside_the_file_browser(chapter):
+    cells = [cell for cell in read(SOLUTIONS, chapter).cells if cell.cell_type == "code"]
+    assert not [line for cell in cells for line in cell.source.splitlines() if len(line) > 88]
+
+
 def test_checks_draw_new_inputs_unless_told(monkeypatch):
     monkeypatch.delenv(SEED_VARIABLE, raising=False)
     from grader.checking import _seed
