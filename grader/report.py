@@ -160,9 +160,10 @@ _PRE = 'style="margin:2px 0;white-space:pre-wrap;background:none;border:0;paddin
 def _answer_row(label: str, text: str) -> str:
     if not text:
         return ""
+    cell = "text-align:left;vertical-align:baseline;padding:0"
     return (
-        f'<tr style="background:none"><td style="text-align:left;vertical-align:top;padding:0 1em 0 0;color:{_GREY}">'
-        f'{label}</td><td style="text-align:left;padding:0"><pre {_PRE}>{_e(text)}</pre></td></tr>'
+        f'<tr style="background:none"><td style="{cell} 1em 0 0;color:{_GREY}">{label}</td>'
+        f'<td style="{cell}"><pre {_PRE}>{_e(text)}</pre></td></tr>'
     )
 
 

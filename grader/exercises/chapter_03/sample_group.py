@@ -11,7 +11,7 @@ from grader.exercise import Alternative, Exercise, Mistake, Part, call
 from grader.exercises.chapter_03.common import CHAPTER, draw_seed
 from grader.plain import Rng
 
-_RANGE, _SHARES, _FRESH = slice(0, 3), slice(3, 5), slice(5, 8)  # the calls of the three parts
+_SHARES, _FRESH = slice(3, 5), slice(5, 8)  # the calls of the second and the third part
 _LONG = 3000
 
 
