@@ -10,7 +10,6 @@ import builtins
 import contextlib
 import inspect
 import io
-import linecache
 import random
 import signal
 import sys
@@ -141,14 +140,12 @@ def _describe(error: BaseException) -> Raised:
 
 def _students_line(error: BaseException) -> str:
     """Return 'line 4: `the code`' for the deepest frame that is the student's own, not a library's or ours."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if not f.filename.startswith(OUR_FOLDER) and not _is_library(f.filename)]
     if isinstance(error, SyntaxError) and error.lineno:
         return f"line {error.lineno}: `{(error.text or '').strip()}`"
-    if not own:
-        return ""
-    code = (own[-1].line or linecache.getline(own[-1].filename, own[-1].lineno or 0)).strip()
-    return f"line {own[-1].lineno}: `{code}`" if code else f"line {own[-1].lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    # A frame without a readable line is compiled code (numpy's generators, say), never a student's.
+    own = [f for f in frames if f.line and not f.filename.startswith(OUR_FOLDER) and not _is_library(f.filename)]
+    return f"line {own[-1].lineno}: `{own[-1].line.strip()}`" if own else ""
 
 
 def _is_library(filename: str) -> bool:

@@ -11,6 +11,7 @@ import pytest
 
 from grader.calling import MAX_PRINTED, call_all, call_once
 from grader.exercise import call
+from grader.plain import Rng
 
 posix = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timer on this system")
 
@@ -37,6 +38,13 @@ def test_the_students_line_is_shown_when_a_library_raises():
 
     raised = call_once(f, call([1, 2])).raised
     assert raised.is_value_error and "np.reshape" in raised.where
+
+
+def test_a_line_of_compiled_code_is_not_the_students():
+    def f(rng):
+        return rng.choice(3, size=6, replace=False)
+
+    assert "rng.choice" in call_once(f, call(Rng(0))).raised.where
 
 
 @pytest.mark.parametrize("error", [SystemExit(0), GeneratorExit(), RecursionError("deep"), KeyError("k")])

@@ -16,10 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from grader.bootstrap import find_chromium
 from grader.paths import NOTEBOOKS, SOLUTIONS, chapters
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = next((p for name in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(name))), None)
+CHROMIUM = find_chromium()
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine (apt-get install chromium)")
 SECONDS = 180
 

@@ -103,6 +103,11 @@ def test_every_cell_of_an_exercise_is_readable(chapter):
         assert f"about {exercise.minutes} minutes" in headings, name
 
 
+def test_all_chapters_begin_with_the_same_setup():
+    setups = {next(c.source for c in read(SOLUTIONS, name).cells if c.cell_type == "code") for name in CHAPTERS}
+    assert len(setups) == 1 and "from grader import check" in setups.pop()
+
+
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_code_fits_beside_the_file_browser(chapter):
     cells = [cell for cell in read(SOLUTIONS, chapter).cells if cell.cell_type == "code"]
