@@ -1,0 +1,192 @@
+"""The command line `grpo`: train the course's policies, and measure how fast that is."""
+
+from __future__ import annotations
+
+import json
+import math
+from enum import StrEnum
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="GRPO from scratch: train and measure.",
+)
+train_app = typer.Typer(no_args_is_help=True, help="Train a policy with GRPO.")
+app.add_typer(train_app, name="train")
+console = Console()
+
+OWN_BENCHMARKS = {"expressions": "grpo.expressions.bench:bench_expressions"}
+
+
+class Ablation(StrEnum):
+    """What can be taken out of the standard run."""
+
+    NO_KL = "no-kl"
+    NO_GROUP_NORM = "no-group-norm"
+
+
+AblationOption = Annotated[
+    Ablation | None,
+    typer.Option(
+        help="Run only this ablation. no-kl: beta 0. no-group-norm: the baseline is the running mean of all rewards, "
+        "no std. Without this option the standard run is followed by both, and all three are compared."
+    ),
+]
+SeedsOption = Annotated[int, typer.Option(min=1, help="How many seeds, side by side.")]
+FirstSeedOption = Annotated[int, typer.Option(min=0, help="Seeds count up from here.")]
+StepsOption = Annotated[int, typer.Option(min=1, help="Iterations: a fresh batch of rollouts each.")]
+InnerOption = Annotated[int, typer.Option(min=1, help="Gradient steps per batch. With 1 the clip never acts.")]
+GroupOption = Annotated[int, typer.Option(min=2, help="Rollouts per prompt.")]
+RateOption = Annotated[float | None, typer.Option(help="Step of SGD.  [default: 3 for tabular, 0.3 for mlp]")]
+BetaOption = Annotated[float, typer.Option(min=0.0, help="Weight of the KL penalty.")]
+TokensOption = Annotated[str, typer.Option(help="mean divides a rollout's tokens by their number, sum does not.")]
+JsonOption = Annotated[Path | None, typer.Option("--json", dir_okay=False, help="Write all numbers here.")]
+PlotOption = Annotated[
+    Path | None, typer.Option("--plot", dir_okay=False, help="Draw the curves here (.png, .svg, .pdf).")
+]
+
+
+@train_app.command()
+def tabular(
+    ablation: AblationOption = None,
+    seeds: SeedsOption = 20,
+    first_seed: FirstSeedOption = 0,
+    steps: StepsOption = 300,
+    inner_updates: InnerOption = 1,
+    group_size: GroupOption = 8,
+    learning_rate: RateOption = None,
+    kl_coef: BetaOption = 0.04,
+    token_average: TokensOption = "mean",
+    json_file: JsonOption = None,
+    plot_file: PlotOption = None,
+) -> None:
+    """The expression game with one logits vector per prompt and prefix."""
+    changes = _changes(locals())
+    _train("tabular", ablation, range(first_seed, first_seed + seeds), changes, json_file, plot_file)
+
+
+@train_app.command()
+def mlp(
+    ablation: AblationOption = None,
+    seeds: SeedsOption = 20,
+    first_seed: FirstSeedOption = 0,
+    steps: StepsOption = 300,
+    inner_updates: InnerOption = 1,
+    group_size: GroupOption = 8,
+    learning_rate: RateOption = None,
+    kl_coef: BetaOption = 0.04,
+    token_average: TokensOption = "mean",
+    json_file: JsonOption = None,
+    plot_file: PlotOption = None,
+) -> None:
+    """The expression game with a hidden layer of 48, shared by all prompts."""
+    changes = _changes(locals())
+    _train("mlp", ablation, range(first_seed, first_seed + seeds), changes, json_file, plot_file)
+
+
+@app.command()
+def bench(
+    names: Annotated[list[str] | None, typer.Argument(help="Benchmarks; default all.", metavar="[NAME]...")] = None,
+    json_file: JsonOption = None,
+) -> None:
+    """Run benchmarks and print their tables. Use one thread: OMP_NUM_THREADS=1."""
+    known = benchmarks()
+    for name in names or []:
+        if name not in known:
+            raise typer.BadParameter(f"no benchmark is called {name!r}; there are: {', '.join(known)}")
+    _require_folder(json_file, "--json")
+    results = {name: known[name]()(console) for name in names or known}
+    if json_file is not None:
+        _write_json(json_file, results)
+
+
+def benchmarks():
+    """dict, name -> callable that loads the benchmark function (console) -> dict. Own ones, then installed ones.
+
+    Other packages add theirs under the entry-point group "grpo.bench".
+    """
+    found = {name: lambda target=target: _load(target) for name, target in OWN_BENCHMARKS.items()}
+    for point in entry_points(group="grpo.bench"):
+        found.setdefault(point.name, point.load)
+    return found
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()
+
+
+def _changes(options):
+    """The settings among a command's options; None means "the default of this policy"."""
+    names = ("steps", "inner_updates", "group_size", "learning_rate", "kl_coef", "token_average")
+    return {name: options[name] for name in names if options[name] is not None}
+
+
+def _train(policy, ablation, seeds, changes, json_file, plot_file):
+    from grpo.expressions.report import comparison_table, live_training, plot_runs, result_table
+
+    _require_folder(json_file, "--json")
+    _require_folder(plot_file, "--plot", suffixes=(".png", ".svg", ".pdf"))
+    arms = _arms(policy, ablation, changes)
+    runs = {name: live_training(console, policy, name, settings, seeds) for name, settings in arms.items()}
+    for name, run in runs.items():
+        console.print(result_table(name, run))
+    if len(runs) > 1:
+        console.print(comparison_table(runs))
+    if json_file is not None:
+        _write_json(json_file, {name: run.to_dict() for name, run in runs.items()})
+    if plot_file is not None:
+        plot_runs(runs, plot_file)
+        console.print(f"wrote {plot_file}", highlight=False)
+
+
+def _arms(policy, ablation, changes):
+    """dict, name of the arm -> settings: one ablation, or the standard run and all ablations."""
+    from grpo.expressions.experiment import ABLATIONS, ablate, default_settings
+
+    try:
+        standard = default_settings(policy, **changes)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    if ablation is not None:
+        return {ablation.value: ablate(standard, ablation.value)}
+    return {"standard": standard, **{name: ablate(standard, name) for name in ABLATIONS}}
+
+
+def _require_folder(path, option, suffixes=None):
+    """Say now, not after the training, that a file cannot be written."""
+    if path is None:
+        return
+    if not path.parent.is_dir():
+        raise typer.BadParameter(f"{option} {path}: the folder {path.parent} does not exist")
+    if suffixes and path.suffix.lower() not in suffixes:
+        raise typer.BadParameter(f"{option} {path}: the name must end in {', '.join(suffixes)}")
+
+
+def _write_json(path, data):
+    path.write_text(json.dumps(_without_nan(data), allow_nan=False) + "\n", encoding="utf-8")
+    console.print(f"wrote {path}", highlight=False)
+
+
+def _without_nan(data):
+    if isinstance(data, dict):
+        return {name: _without_nan(value) for name, value in data.items()}
+    return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
+def _load(target):
+    from importlib import import_module
+
+    module, name = target.split(":")
+    return getattr(import_module(module), name)
+
+
+if __name__ == "__main__":
+    main()
