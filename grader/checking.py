@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import secrets
@@ -9,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from grader import source
 from grader.calling import Outcome, Raised, call_all
 from grader.compare import Tolerance, difference
 from grader.diagnose import Diagnosis, diagnose
@@ -45,7 +47,9 @@ def check(fn: Callable, exercise: str | None = None, seed: int | None = None) ->
         )
     name = exercise or getattr(fn, "__name__", "")
     if name not in EXERCISES:
-        raise KeyError(f"no exercise is called {name!r}. The exercises are: {', '.join(EXERCISES)}")
+        near = difflib.get_close_matches(name, EXERCISES, n=1)
+        guess = f" Did you mean check({near[0]})?" if near else ""
+        raise KeyError(f"no exercise is called {name!r}.{guess} The exercises are: {', '.join(EXERCISES)}")
     return run_check(EXERCISES[name], fn, _seed(seed))
 
 
@@ -68,7 +72,7 @@ def run_check(exercise: Exercise, fn: Callable, seed: int, caller: Caller = call
     expected = call_all(exercise.reference, calls)
     got = caller(fn, calls)
     if got[0].kind == "not attempted":
-        return _not_attempted(exercise)
+        return _not_attempted(exercise, source.leftover_stub(fn))
 
     tolerance = Tolerance(exercise.rtol, exercise.atol)
     results: list[tuple[Part, list[int], str]] = []  # the part, where it failed, its property's sentence
@@ -81,7 +85,8 @@ def run_check(exercise: Exercise, fn: Callable, seed: int, caller: Caller = call
     failed = [indices for _, indices, _ in results if indices]
     found = iter(diagnose(exercise, calls, expected, got, failed) if failed else [])
     diagnoses = [next(found) if indices else None for _, indices, _ in results]
-    return _report(exercise, calls, expected, got, results, diagnoses)
+    notes = _notes(got) + tuple(source.shortcut_notes(fn, (exercise.name, *exercise.shortcuts)))
+    return _report(exercise, calls, expected, got, results, diagnoses, notes)
 
 
 def _judge(
@@ -118,7 +123,17 @@ def _wrong_error(expected: Outcome, got: Outcome) -> bool:
     return got.kind != "value"
 
 
-def _not_attempted(exercise: Exercise) -> Report:
+def _not_attempted(exercise: Exercise, leftover_line: int | None) -> Report:
+    if leftover_line is not None:
+        return Report(
+            exercise.name,
+            exercise.chapter,
+            "error in your code",
+            0,
+            exercise.points,
+            headline=f"Your lines are there, but `raise NotImplementedError()` still stands in line {leftover_line}: "
+            "delete it, so that they can come to their `return`.",
+        )
     return Report(
         exercise.name,
         exercise.chapter,
@@ -136,8 +151,10 @@ def _report(
     got: Sequence[Outcome],
     results: Sequence[tuple[Part, list[int], str]],
     diagnoses: Sequence[Diagnosis | None],
+    notes: tuple[str, ...],
 ) -> Report:
     explained: set[str] = set()  # a cause is shown once, not under every part that it breaks
+    unexplained = False  # what fails after an unexplained failure may have the same cause: no more hints then
     parts = []
     for (part, bad, sentence), diagnosis in zip(results, diagnoses, strict=True):
         if not bad:
@@ -150,8 +167,15 @@ def _report(
         mistake = diagnosis.mistake if diagnosis else None
         cause = mistake.name if mistake else re.sub(r"\d+", "", evidence.sentence)
         if cause and cause in explained:
-            parts.append(PartResult(part.says, part.points, passed=False, mistake=mistake.name if mistake else ""))
+            name = mistake.name if mistake else ""
+            parts.append(
+                PartResult(part.says, part.points, passed=False, mistake=name, hint="The same reason as above.")
+            )
             continue
+        if unexplained and not mistake and not part.only_errors:
+            parts.append(PartResult(part.says, part.points, passed=False, hint="First see to the part above."))
+            continue
+        unexplained = unexplained or not mistake
         explained.add(cause)
         says = ""
         if mistake:
@@ -177,7 +201,7 @@ def _report(
         exercise.points,
         parts=tuple(parts),
         mistake=next((part.mistake for part in parts if part.mistake), ""),
-        notes=_notes(got),
+        notes=notes,
         headline=_headline(exercise, points, expected, got),
     )
 
@@ -223,8 +247,10 @@ def _headline(exercise: Exercise, points: int, expected: Sequence[Outcome], got:
         return "The check was interrupted. Where no time limit can be set (Windows), the stop button is the way out."
     if points == exercise.points:
         return ""
-    if all(o.kind == "value" and o.value is None for o in got):
-        return "The function returned None in every call: is the `return` missing?"
+    if all(o.kind == "value" and o.value is None for o in got) and not any(
+        e.kind == "value" and e.value is None for e in expected
+    ):
+        return "The function returned None in every call: is the `return` missing, or never reached?"
     errors = _unexpected_errors(expected, got)
     if errors and all(o.kind == "raised" for o in got):
         first = errors[0]

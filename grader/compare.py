@@ -34,7 +34,8 @@ def difference(expected: Outcome, got: Outcome, tolerance: Tolerance) -> str | N
     if got.kind == "raised":
         if expected.kind == "raised" and got.raised.is_value_error:
             return None
-        return f"it raised {got.raised.type_name}: {got.raised.message}"
+        advice = "; the course asks for a ValueError" if got.raised.type_name == "AssertionError" else ""
+        return f"it raised {got.raised.type_name}: {got.raised.message}{advice if expected.kind == 'raised' else ''}"
     if got.kind != "value":
         return {
             "timeout": "it did not come to an end",
@@ -43,6 +44,8 @@ def difference(expected: Outcome, got: Outcome, tolerance: Tolerance) -> str | N
             "not run": "it was not run, since an earlier call did not end",
         }[got.kind]
     if expected.kind == "raised":
+        if isinstance(got.value, NotPlain) and _is_error(got.value):
+            return _not_plain(got.value)
         return "it returned a value where a ValueError was due"
     return value_difference(expected.value, got.value, tolerance)
 
@@ -64,7 +67,13 @@ def value_difference(expected: Any, got: Any, tolerance: Tolerance) -> str | Non
     return None if got == expected else ""
 
 
+def _is_error(got: NotPlain) -> bool:
+    return got.type_name == "type" or got.type_name.endswith(("Error", "Exception"))
+
+
 def _not_plain(got: NotPlain) -> str:
+    if _is_error(got):
+        return "it returned an error instead of raising it: write `raise`, not `return`"
     if got.why:
         return f"it returned something of type {got.type_name}: {got.why}"
     if got.type_name in ("generator", "map", "filter", "zip"):

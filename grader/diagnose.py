@@ -1,7 +1,8 @@
 """Find the known mistake that a wrong answer behaves like.
 
 Every known mistake is run on the very calls that the student's function was given. One that did the same on all
-of them is named with certainty; failing that, one that did the same wherever a part failed is named as a likeness.
+of them is named with certainty. Failing that, one is named as a likeness if it did the same wherever a part failed
+and is right wherever the student is right: a sentence that a passing test contradicts would only confuse.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from grader.calling import Outcome, call_all
-from grader.compare import Tolerance, value_difference
+from grader.compare import Tolerance, difference, value_difference
 from grader.exercise import Call, Exercise, Mistake
 
 
@@ -33,21 +34,25 @@ def diagnose(
 
     `failed` holds, for each failed part, the indices into `calls` where it failed.
     """
-    if all(_says_nothing(outcome) for outcome in got):
+    none_is_an_answer = any(outcome.kind == "value" and outcome.value is None for outcome in expected)
+    if all(_says_nothing(outcome, none_is_an_answer) for outcome in got):
         return [None] * len(failed)
     alike = [(mistake, _agreement(exercise, mistake, calls, expected, got)) for mistake in exercise.mistakes]
     for mistake, agrees in alike:
         if all(agrees):
             return [Diagnosis(mistake, exact=True)] * len(failed)
+    tolerance = Tolerance(exercise.rtol, exercise.atol)
+    right = [i for i, (e, g) in enumerate(zip(expected, got, strict=True)) if difference(e, g, tolerance) is None]
+    alike = [(mistake, agrees) for mistake, agrees in alike if mistake.symptom or all(agrees[i] for i in right)]
     values = [i for i, outcome in enumerate(expected) if outcome.kind == "value"]
     return [_likeness(alike, indices, values) for indices in failed]
 
 
-def _says_nothing(outcome: Outcome) -> bool:
+def _says_nothing(outcome: Outcome, none_is_an_answer: bool) -> bool:
     """Tell whether an outcome fits too many causes: None, a ValueError, no end. Other errors can be telling."""
     if outcome.kind == "raised":
         return outcome.raised.is_value_error
-    return outcome.kind != "value" or outcome.value is None
+    return outcome.kind != "value" or (outcome.value is None and not none_is_an_answer)
 
 
 def _likeness(

@@ -87,6 +87,8 @@ class Exercise:
 
     `name` is the name of the student's function and the grade_id of its check cell. `chapter` is the folder's name.
     `minutes` is an estimate for a student who meets the subject for the first time; `difficulty` runs from 1 to 3.
+    `shortcuts` names functions of grpo that would do the work; a report notes their use, as it does for the
+    finished function of the exercise's own name.
     `rtol` and `atol` hold for float64 answers; float32 answers get at least 2e-5 and 1e-5.
     """
 
@@ -98,6 +100,7 @@ class Exercise:
     parts: tuple[Part, ...]
     mistakes: tuple[Mistake, ...]
     alternatives: tuple[Alternative, ...] = ()
+    shortcuts: tuple[str, ...] = ()
     hint: str = ""
     rtol: float = 2e-6
     atol: float = 1e-8

@@ -39,6 +39,12 @@ class SmoothFunction:
     bend: tuple[float, ...]
     twist: float = 0.0
 
+    def __str__(self) -> str:
+        terms = [f"{a:g} x[{i}]" for i, a in enumerate(self.linear) if a]
+        terms += [f"{b:g} sin(x[{i}])" for i, b in enumerate(self.bend) if b]
+        terms += [f"{self.twist:g} x[0] x[1]"] if self.twist else []
+        return " + ".join(terms).replace("+ -", "- ") or "0"
+
     def __call__(self, x) -> float:
         x = np.asarray(x, dtype=float).ravel()
         cross = self.twist * x[0] * x[1] if x.size > 1 else 0.0

@@ -24,13 +24,15 @@ def show_call(name: str, one: Call, reference: Callable) -> str:
     text = f"{name}({', '.join(pieces)})"
     if len(text) > 90 and len(pieces) > 1:
         text = f"{name}(\n    " + ",\n    ".join(pieces) + ")"
-    return f"{text}   # {one.note}" if one.note else text
+    functions = [value for value in (*one.args, *one.kwargs.values()) if isinstance(value, SmoothFunction)]
+    text = f"{text}   # {one.note}" if one.note else text
+    return "\n".join([text, *(f"    # with f(x) = {function}" for function in functions)])
 
 
 def show_value(value: Any) -> str:
     """Write a plain value on one line."""
     if isinstance(value, np.ndarray):
-        value = value.tolist()
+        return show_value(value.tolist()) if value.ndim == 0 else f"np.array({show_value(value.tolist())})"
     if isinstance(value, bool) or value is None:
         return str(value)
     if isinstance(value, float):
@@ -103,7 +105,8 @@ def _fixed(x: Any, digits: int) -> str:
         return str(x)
     if isinstance(x, float) and (abs(x) >= 1e6 or (x != 0 and abs(x) < 10.0**-digits)):
         return f"{x:.3g}"
-    return f"{x:.{digits}f}"
+    text = f"{x:.{digits}f}"
+    return text.removeprefix("-") if not text.strip("-0.") else text  # no "-0.000"
 
 
 def _number(x: float) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import grader
+import grpo
 from grader.checking import SEED_VARIABLE, check, run_check
 from grader.exercise import Alternative, Exercise, Mistake, Part, call
 from grader.plain import Rng
@@ -61,6 +62,45 @@ def test_partly_right_names_the_mistake_and_shows_the_smallest_failing_input():
     assert first.evidence.call == "double(x=3)"
     assert (first.evidence.expected, first.evidence.got) == ("6.000", "9.000")
     assert first.mistake_says == "You multiply the number by itself." and first.hint == ""
+
+
+def test_a_stub_left_among_ones_own_lines_is_not_an_untouched_stub():
+    def left(x):
+        """A docstring."""
+        answer = double(x)
+        raise NotImplementedError()
+        return answer
+
+    report = graded(left)
+    assert report.state == "error in your code" and report.points == 0
+    assert f"line {left.__code__.co_firstlineno + 3}" in report.headline
+
+
+def test_a_finished_function_of_the_library_is_noted():
+    def zero_variance_fraction(rewards, group_size):
+        return grpo.zero_variance_fraction(rewards, group_size)
+
+    report = check(zero_variance_fraction, seed=0)
+    assert report.state == "right" and "grpo.zero_variance_fraction" in report.notes[0]
+
+
+def test_a_mistake_that_a_passing_input_contradicts_is_not_named():
+    part = Part("p", 1, lambda rng: [call(2), call(3)])
+    mistakes = (Mistake("always 9", lambda x: 9.0, "It is always 9."),)
+    exercise = Exercise("double", "00_test", 1, 1, double, (part,), mistakes)
+    assert graded(lambda x: 9.0, exercise).mistake == "always 9"
+    assert graded(lambda x: 4.0 if x == 2 else 9.0, exercise).mistake == ""
+
+
+def test_hints_of_later_parts_wait_for_the_first():
+    parts = tuple(Part(f"p{i}", 1, lambda rng, i=i: [call(i)], hint=f"hint {i}") for i in (1, 2, 3))
+    report = graded(lambda x: double(x) * 1.1, Exercise("double", "00_test", 1, 1, double, parts, ()))
+    assert [part.hint for part in report.parts] == [
+        "hint 1",
+        "First see to the part above.",
+        "First see to the part above.",
+    ]
+    assert [part.evidence is None for part in report.parts] == [False, True, True]
 
 
 def test_a_cause_is_explained_once():
@@ -219,6 +259,8 @@ def test_check_finds_the_exercise_by_name_and_says_what_is_wrong():
         check(lambda: 1, exercise="nobody")
     with pytest.raises(KeyError, match="group_relative_advantage"):
         check(lambda: 1)
+    with pytest.raises(KeyError, match=r"Did you mean check\(log_softmax\)"):
+        check(lambda: 1, exercise="logsoftmax")
     with pytest.raises(TypeError, match="without calling it"):
         check(3.0)
     with pytest.raises(TypeError, match="without quotation marks"):

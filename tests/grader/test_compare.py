@@ -85,6 +85,10 @@ def test_errors_where_they_are_due_and_where_not():
     assert difference(due, raised("UnicodeError", True), T) is None
     assert "IndexError" in difference(due, raised("IndexError", False), T)
     assert "AssertionError" in difference(due, raised("AssertionError", False), T)
+    assert "asks for a ValueError" in difference(due, raised("AssertionError", False), T)
+    assert "asks for" not in difference(value(1.0), raised("AssertionError", False), T)
+    assert "write `raise`" in difference(due, value(NotPlain("ValueError")), T)
+    assert "write `raise`" in difference(due, value(NotPlain("type")), T)
     assert "ValueError was due" in difference(due, value(0.0), T)
     assert "ValueError" in difference(value(1.0), raised("ValueError", True), T)
     assert "did not come to an end" in difference(value(1.0), Outcome("timeout"), T)

@@ -29,7 +29,8 @@ from grader.show import show_call, show_outcome, show_pair, show_value
         ([1, "a"], "[1, 'a']"),
         ((1,), "(1,)"),
         ({"a": [1.5]}, "{'a': [1.5]}"),
-        (np.array([[1, 2], [3, 4]]), "[[1, 2], [3, 4]]"),
+        (np.array([[1, 2], [3, 4]]), "np.array([[1, 2], [3, 4]])"),
+        (np.array(1.5), "1.5"),
         (list(range(20)), "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, … 8 more]"),
         (NotPlain("set"), "<set>"),
         (Rng(3), "np.random.default_rng(3)"),
@@ -54,6 +55,12 @@ def test_calls_name_their_arguments_and_carry_their_note():
     assert show_call("f", call(["long text here"] * 9, 2), reference).count("\n") == 2
 
 
+def test_a_function_argument_is_spelled_out():
+    f = SmoothFunction((1.0, -2.0), (0.0, 0.5), twist=3.0)
+    shown = show_call("g", call(f, [1.0]), lambda f, x: 0)
+    assert shown == "g(f=f, x=[1.0])\n    # with f(x) = 1 x[0] - 2 x[1] + 0.5 sin(x[1]) + 3 x[0] x[1]"
+
+
 def value(x):
     return Outcome("value", np.asarray(x) if not isinstance(x, str) else x)
 
@@ -66,6 +73,8 @@ def test_pairs_show_where_they_differ():
     assert show_pair(value([[1.0], [2.0]]), value([[1.0], [9.0]])) == ("1.000\n2.000", "1.000\n9.000")
     assert show_pair(value("a"), value("b")) == ("'a'", "'b'")
     assert show_pair(value(1.0), Outcome("raised", raised=Raised("KeyError", "'x'")))[1] == "KeyError: 'x'"
+    assert show_pair(value([-1e-9, 1.0]), value([0.0, 2.0]))[0] == "-1e-09  1.000"
+    assert show_pair(value([-0.0, 1.0]), value([0.0, 2.0]))[0] == "0.000  1.000"
     assert "nan" in show_pair(value([1.0]), value([np.nan]))[1]
 
 

@@ -1,0 +1,468 @@
+"""Chapter 04: its finished pieces against the library, and what a check says of functions that students write."""
+
+import math
+
+import numpy as np
+import pytest
+
+import grpo
+from grader.calling import call_all
+from grader.checking import run_check
+from grader.exercises import chapter_04
+from grader.exercises.chapter_04 import tables
+from grader.exercises.chapter_04.common import CHAPTER
+from grader.exercises.chapter_04.runs import DIAGNOSES, faulty_runs
+from grpo.expressions import (
+    EXPRESSIONS,
+    PREFIXES,
+    TARGETS,
+    TOKENS,
+    Evaluator,
+    TabularPolicy,
+    expression_task,
+    grammar_mask,
+    group_advantages,
+    group_rewards,
+    length_terms,
+    per_token_policy,
+    token_loss,
+    token_weights,
+)
+from grpo.expressions.per_token import loss_and_gradient, score_response
+
+SEEDS = (0, 7)
+BY_NAME = {exercise.name: exercise for exercise in chapter_04.EXERCISES}
+
+
+def check(fn, seed=0):
+    return run_check(BY_NAME[fn.__name__], fn, seed)
+
+
+def states(report):
+    return [part.passed for part in report.parts]
+
+
+def library_policies(seed=7):
+    """A library policy that has moved since it drew a batch, the batch, and a reference that is somewhere else."""
+    rngs = [np.random.default_rng(seed)]
+    policy, reference = (TabularPolicy(len(TARGETS), rngs, scale=0.5) for _ in range(2))
+    rollouts = policy.sample(None, 8, rngs)
+    value = policy.parameters["logits"]
+    value += 0.4 * rngs[0].standard_normal(value.shape)
+    policy.parameters_changed()
+    return policy, reference, rollouts
+
+
+def as_table(policy):
+    logits = policy.parameters["logits"][0]
+    return {
+        (target, *prefix): logits[:, place, policy.column[k]].copy()
+        for place, target in enumerate(TARGETS)
+        for k, prefix in enumerate(PREFIXES)
+    }
+
+
+def as_lists(rollouts):
+    prompts = [target for target in TARGETS for _ in range(rollouts.lengths.shape[2])]
+    rows = zip(rollouts.tokens.reshape(len(prompts), -1), rollouts.lengths.ravel(), strict=True)
+    return prompts, [[TOKENS[token] for token in ids[:n]] for ids, n in rows]
+
+
+# --- the exercises themselves --------------------------------------------------------------------------------
+
+
+def test_the_nine_exercises_stand_in_the_order_of_the_story():
+    assert list(BY_NAME) == [
+        "legal_tokens",
+        "masked_probs",
+        "verify_expression",
+        "length_term",
+        "sample_rollouts",
+        "token_coefficients",
+        "tabular_update",
+        "train_tabular",
+        "diagnose_run",
+    ]
+    assert {exercise.chapter for exercise in chapter_04.EXERCISES} == {CHAPTER}
+
+
+@pytest.mark.parametrize("exercise", chapter_04.EXERCISES, ids=lambda exercise: exercise.name)
+def test_the_reference_raises_only_where_an_error_is_asked_for(exercise):
+    rng = np.random.default_rng(3)
+    for part in exercise.parts:
+        outcomes = call_all(exercise.reference, part.calls(rng))
+        raised = [o.raised for o in outcomes if o.kind != "value"]
+        assert bool(raised) == part.only_errors, (part.says, raised)
+        assert not any(o.warned or o.changed_arguments for o in outcomes)
+
+
+@pytest.mark.parametrize("exercise", chapter_04.EXERCISES, ids=lambda exercise: exercise.name)
+def test_nothing_that_a_student_reads_holds_the_answer(exercise):
+    texts = [exercise.hint, *(part.hint for part in exercise.parts), *(m.says for m in exercise.mistakes)]
+    given_away = ("np.exp(", "np.where(mask", "-np.inf", "np.minimum(", ".any(", "% 2", "np.log(", "return ")
+    for text in texts:
+        assert not any(code in text for code in given_away), text
+    assert all(part.hint for part in exercise.parts)
+
+
+# --- the finished pieces are the library ---------------------------------------------------------------------
+
+
+def test_masks_probabilities_and_oracles_are_the_library_s():
+    policy, reference, _ = library_policies()
+    table, start = as_table(policy), as_table(reference)
+    evaluation = Evaluator(expression_task().correct, reference=reference)(policy)
+    for k, prefix in enumerate(PREFIXES):
+        np.testing.assert_array_equal(tables.legal_tokens(prefix), grammar_mask(prefix))
+        mine = tables.masked_probs(table[13, *prefix], tables.legal_tokens(prefix))
+        np.testing.assert_allclose(mine, np.exp(policy.prefix_logprobs()[0, TARGETS.index(13), k]), atol=1e-12)
+    for place, target in enumerate(TARGETS):
+        whole = np.exp(policy.expression_logprobs()[0, place])
+        np.testing.assert_allclose(tables.expression_probs(table, target), whole, atol=1e-12)
+    success = np.mean([tables.exact_success(table, target) for target in TARGETS])
+    drift = np.mean([tables.exact_kl(table, start, target) for target in TARGETS])
+    length = np.mean([tables.mean_length(table, target) for target in TARGETS])
+    assert success == pytest.approx(evaluation.exact_success[0], abs=1e-12)
+    assert drift == pytest.approx(evaluation.kl[0], abs=1e-12)
+    assert length == pytest.approx(evaluation.expected_length[0], abs=1e-12)
+
+
+def test_verifier_and_length_term_are_the_library_s():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        tokens = rng.choice(TOKENS, size=rng.integers(0, 7)).tolist()
+        value, reward, reason = tables.verify_expression(tokens, 5)
+        assert reward == pytest.approx(group_rewards([tokens], 5)[0]) and (value is None) == bool(reason)
+    lengths, correct = rng.integers(1, 5, size=(50, 4)), rng.integers(0, 2, size=(50, 4)).astype(bool)
+    for gated in (False, True):
+        rows = [length_terms(n, ok, gated) for n, ok in zip(lengths, correct, strict=True)]
+        np.testing.assert_allclose(tables.length_term(lengths, correct, gated), rows)
+
+
+def test_one_update_is_the_library_s_to_twelve_digits():
+    policy, reference, rollouts = library_policies()
+    # With the real rewards many groups have no signal, and only tokens with an advantage can be clipped.
+    A = group_advantages(np.random.default_rng(5).integers(0, 2, size=rollouts.lengths.shape) + 0.0)
+    weights = token_weights(rollouts.mask, rollouts.lengths)
+    new_logps, ref_logps = policy.token_logprobs(rollouts), reference.token_logprobs(rollouts)
+    result = token_loss(new_logps, rollouts.logps, ref_logps, A, weights)
+    clipped = (~result.open_gate & rollouts.mask).sum() / rollouts.mask.sum()
+    assert 0.1 < clipped < 0.25
+
+    prompts, texts = as_lists(rollouts)
+    table = as_table(policy)
+    new, mask = tables.score_rollouts(table, prompts, texts)
+    ref, _ = tables.score_rollouts(as_table(reference), prompts, texts)
+    np.testing.assert_array_equal(mask, rollouts.mask.reshape(80, -1))
+    np.testing.assert_allclose(new, new_logps.reshape(80, -1), atol=1e-12)
+    pulls = tables.token_coefficients(new, rollouts.logps.reshape(80, -1), ref, mask, A.ravel())
+    np.testing.assert_allclose(pulls, -result.coefficients.reshape(80, -1), atol=1e-12)
+
+    groups = [
+        [(texts[8 * p + g], rollouts.logps[0, p, g, : len(texts[8 * p + g])]) for g in range(8)] for p in range(10)
+    ]
+    _, slow = loss_and_gradient(per_token_policy(policy), per_token_policy(reference), groups, A[0])
+    fast = policy.gradient(rollouts, result.coefficients)["logits"]
+    np.testing.assert_allclose(slow["logits"], fast[0], atol=1e-12)
+
+    ours = tables.tabular_update(table, prompts, texts, pulls, 3.0)
+    policy.parameters["logits"] -= 3.0 * fast
+    theirs = as_table(policy)
+    assert max(np.abs(ours[state] - theirs[state]).max() for state in ours) < 1e-12
+
+
+def test_the_sampler_draws_from_the_table_and_keeps_its_log_probs():
+    policy, _, _ = library_policies()
+    table, view = as_table(policy), per_token_policy(policy)
+    group = tables.sample_rollouts(table, 17, 400, np.random.default_rng(2))
+    counts = np.zeros(len(EXPRESSIONS))
+    for tokens, logps in group:
+        counts[EXPRESSIONS.index(tuple(tokens[:-1]))] += 1
+        np.testing.assert_allclose(logps, score_response(view, TARGETS.index(17), tokens), atol=1e-12)
+    probs = tables.expression_probs(table, 17)
+    assert np.all(np.abs(counts / 400 - probs) < 5 * np.sqrt(probs / 400) + 0.01)
+
+
+def test_a_uniform_start_has_the_success_that_the_chapter_names():
+    zero = tables.zero_table(TARGETS)
+    assert np.mean([tables.exact_success(zero, target) for target in TARGETS]) == pytest.approx(0.0778, abs=5e-5)
+    assert tables.exact_success(zero, 5) == pytest.approx(4 / 27)
+
+
+# --- mask and sampling (cases C7, E3) ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_renormalised_mask_after_the_softmax_loses_only_the_extreme_logits(seed):
+    def masked_probs(logits, mask):
+        if logits.shape != mask.shape or not mask.any():
+            raise ValueError("nothing to choose from")
+        probs = np.exp(logits - logits.max())
+        probs = probs * mask
+        with np.errstate(all="ignore"):
+            return probs / probs.sum()
+
+    report = check(masked_probs, seed)
+    assert states(report) == [True, False, True, True]
+    assert report.mistake == "mask after the softmax, renormalised"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_log_probs_of_another_distribution_than_the_one_drawn_from(seed):
+    def sample_rollouts(table, target, group_size, rng):
+        group = []
+        for _ in range(group_size):
+            tokens, logps = [], []
+            while not tokens or tokens[-1] != "END":
+                row = np.asarray(table[(target, *tokens)])
+                soft = np.exp(row) / np.exp(row).sum()
+                legal = soft * grammar_mask(tokens)
+                k = rng.choice(6, p=legal / legal.sum())
+                logps.append(np.log(soft[k]))
+                tokens = [*tokens, TOKENS[k]]
+            group.append([tokens, logps])
+        return group
+
+    report = check(sample_rollouts, seed)
+    assert states(report) == [True, True, False, True] and "mask after softmax" in report.mistake
+
+
+def test_a_table_asked_without_a_mask_stops_with_the_state_that_does_not_exist():
+    def sample_rollouts(table, target, group_size, rng):
+        group = []
+        for _ in range(group_size):
+            tokens = []
+            while "END" not in tokens:
+                p = grpo.softmax(table[target, *tokens])
+                tokens.append(TOKENS[rng.choice(6, p=p)])
+            group.append((tokens, [0.0] * len(tokens)))
+        return group
+
+    report = check(sample_rollouts)
+    assert report.points == 0 and "KeyError" in report.headline
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_greedy_rollouts_and_a_seed_in_the_loop_are_told_apart(seed):
+    def draw(choose):
+        def sample_rollouts(table, target, group_size, rng):
+            group = []
+            for _ in range(group_size):
+                own, tokens, logps = np.random.default_rng(1), [], []
+                while "END" not in tokens:
+                    p = tables.masked_probs(table[target, *tokens], grammar_mask(tokens))
+                    k = choose(p, own)
+                    tokens, logps = [*tokens, TOKENS[k]], [*logps, math.log(p[k])]
+                group.append((tokens, logps))
+            return group
+
+        return sample_rollouts
+
+    assert check(draw(lambda p, own: int(p.argmax())), seed).mistake == "argmax"
+    assert check(draw(lambda p, own: own.choice(6, p=p)), seed).mistake.startswith("reseeded in the loop")
+
+
+# --- the verifier --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_verifier_that_asks_eval_is_named_whatever_its_reasons_say(seed):
+    def verify_expression(tokens, target, numbers=("2", "3", "5")):
+        try:
+            if tokens[-1] != "END":
+                return None, 0, "unfinished"
+            value = eval("".join(tokens[:-1]))
+        except Exception as error:
+            return None, 0, f"python says {error}"
+        return value, 1.1 if value == target else 0.1, ""
+
+    report = check(verify_expression, seed)
+    assert report.mistake == "eval decides what is well formed"
+    assert states(report) == [True, True, False, False]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_left_to_right_keeps_the_points_for_rewards_and_form(seed):
+    def verify_expression(tokens, target, numbers=("2", "3", "5")):
+        *body, last = tokens or [""]
+        right = [t in (numbers if i % 2 == 0 else "+*") for i, t in enumerate(body)]
+        repeated = len(set(body[::2])) < len(body[::2])
+        if last != "END" or len(body) % 2 == 0 or not all(right) or repeated:
+            return None, 0.0, "malformed"
+        value = int(body[0])
+        for operator, number in zip(body[1::2], body[2::2], strict=True):
+            value = value + int(number) if operator == "+" else value * int(number)
+        return value, 0.1 + (value == target), ""
+
+    report = check(verify_expression, seed)
+    assert states(report) == [False, True, True, True] and report.mistake == "left to right"
+
+
+def test_a_verifier_that_raises_is_named():
+    def verify_expression(tokens, target, numbers=("2", "3", "5")):
+        value, reward, reason = tables.verify_expression(tokens, target, numbers)
+        if reason:
+            raise ValueError(reason)
+        return value, reward, reason
+
+    assert check(verify_expression).mistake == "an error instead of a verdict"
+
+
+# --- length term ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_ties_are_a_part_of_their_own(seed):
+    def length_term(lengths, correct, gated=False):
+        low, high = lengths.min(1, keepdims=True), lengths.max(1, keepdims=True)
+        with np.errstate(all="ignore"):
+            lam = 0.5 - (lengths - low) / (high - low)
+        lam = np.where(correct, lam, np.minimum(0, lam))
+        return lam * correct.any(1, keepdims=True) if gated else lam
+
+    report = check(length_term, seed)
+    assert states(report) == [True, True, False, True, True] and report.mistake == "no tie rule (0/0)"
+
+
+# --- coefficients: clip corners, averages, padding (cases C6, D3, D8, D9) -----------------------------------
+
+
+def coefficient(weigh=None, gate=None):
+    def token_coefficients(new_logps, old_logps, ref_logps, mask, advantages, clip_eps=0.2, kl_coef=0.04):
+        new, old, ref = (np.where(mask, x, 0.0) for x in (new_logps, old_logps, ref_logps))
+        a = advantages[:, None]
+        ratio = np.exp(new - old)
+        shut = (ratio > 1 + clip_eps) & (a > 0) | (ratio < 1 - clip_eps) & (a < 0)
+        push = np.where(gate(ratio, a, clip_eps) if gate else shut, 0.0, a * ratio)
+        c = push - kl_coef * (1 - np.exp(ref - new))
+        counts = weigh(mask) if weigh else len(mask) * mask.sum(1, keepdims=True)
+        return np.where(mask, c / counts, 0.0)
+
+    return token_coefficients
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("weigh", "mistake"),
+    [
+        (lambda mask: len(mask), "token sum instead of mean"),
+        (lambda mask: mask.sum(), "mean over all tokens of the batch (DAPO)"),
+        (lambda mask: mask.size, "divided by the padded length"),
+        (lambda mask: mask.sum(1, keepdims=True), "1/N forgotten"),
+        (None, ""),
+    ],
+)
+def test_the_four_averages_of_case_d8(weigh, mistake, seed):
+    report = check(coefficient(weigh=weigh), seed)
+    assert report.mistake == mistake and (report.points == report.max_points) == (not mistake)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("gate", "mistake"),
+    [
+        (lambda ratio, a, eps: np.zeros(ratio.shape, dtype=bool), "gate left out"),
+        (lambda ratio, a, eps: (a > 0) & (ratio > 1 + eps), "gate only for A > 0"),
+        (lambda ratio, a, eps: abs(ratio - 1) > eps, "gate shut on both sides"),
+    ],
+)
+def test_the_gates_of_case_d3_lose_only_the_later_updates(gate, mistake, seed):
+    report = check(coefficient(gate=gate), seed)
+    assert states(report) == [True, False, True, True] and report.mistake == mistake
+
+
+def test_nan_behind_the_end_token_is_case_c6():
+    def token_coefficients(new_logps, old_logps, ref_logps, mask, advantages, clip_eps=0.2, kl_coef=0.04):
+        a = advantages[:, None]
+        ratio = np.exp(new_logps - old_logps)
+        shut = (ratio > 1 + clip_eps) & (a > 0) | (ratio < 1 - clip_eps) & (a < 0)
+        c = np.where(shut, 0, a * ratio) - kl_coef * (1 - np.exp(ref_logps - new_logps))
+        return c * mask / mask.sum(1, keepdims=True) / len(mask)
+
+    report = check(token_coefficients)
+    assert states(report) == [True, True, True, False] and report.mistake == "NaN times 0"
+
+
+# --- update and training loop (case E1) ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_overwriting_and_stepping_one_by_one_keep_the_single_rollout(seed):
+    def tabular_update(table, targets, rollouts, coefficients, learning_rate):
+        new = {state: logits.copy() for state, logits in table.items()}
+        for target, tokens, row in zip(targets, rollouts, coefficients, strict=True):
+            for t, token in enumerate(tokens):
+                state = (target, *tokens[:t])
+                p = tables.masked_probs(table[state], tables.legal_tokens(tokens[:t]))
+                new[state] = table[state] + learning_rate * row[t] * ((np.array(TOKENS) == token) - p)
+        return new
+
+    report = check(tabular_update, seed)
+    assert report.mistake == "overwritten instead of added" and states(report) == [True, False, True, True]
+
+
+def training_loop(refresh_old=False, follow=False):
+    def train_tabular(start, targets, steps, rng, group_size=8, inner_updates=1, learning_rate=3.0, clip_eps=0.2,
+                      kl_coef=0.04):  # fmt: skip
+        policy = {state: row.copy() for state, row in start.items()}
+        for _ in range(steps):
+            batch = [(t, *pair) for t in targets for pair in tables.sample_rollouts(policy, t, group_size, rng)]
+            prompts, texts = [one[0] for one in batch], [one[1] for one in batch]
+            rewards = [tables.verify_expression(text, t)[1] for t, text, _ in batch]
+            A = grpo.group_relative_advantage(rewards, group_size).ravel()
+            old, mask = tables.score_rollouts(policy, prompts, texts)
+            frozen = policy if follow else start
+            ref, _ = tables.score_rollouts(frozen, prompts, texts)
+            for _ in range(inner_updates):
+                new, _ = tables.score_rollouts(policy, prompts, texts)
+                c = tables.token_coefficients(new, new if refresh_old else old, ref, mask, A, clip_eps, kl_coef)
+                policy = tables.tabular_update(policy, prompts, texts, c, learning_rate)
+        return policy
+
+    return train_tabular
+
+
+@pytest.mark.parametrize(
+    ("faults", "passed", "mistake"),
+    [
+        ({}, [True] * 4, ""),
+        ({"refresh_old": True}, [True, True, False, True], "old recomputed (the clip never acts)"),
+        ({"follow": True}, [True, True, True, False], "reference trained along (or no penalty)"),
+    ],
+)
+def test_a_training_loop_is_judged_by_what_it_does(faults, passed, mistake):
+    report = check(training_loop(**faults), seed=5)
+    assert states(report) == passed and report.mistake == mistake
+
+
+def test_a_loop_that_returns_something_else_than_a_table_earns_nothing():
+    def train_tabular(start, targets, steps, rng, **settings):
+        return start, 0.9
+
+    report = check(train_tabular)
+    assert report.points == 0
+
+
+# --- diagnoses -----------------------------------------------------------------------------------------------
+
+
+def test_the_faults_of_the_runs_are_what_their_names_say():
+    runs = dict(zip(DIAGNOSES, faulty_runs(DIAGNOSES, 4, 25.0, 3), strict=True))
+    rise = {name: run["reward"][-1] - run["reward"][0] for name, run in runs.items()}
+    assert rise["broken sign"] < 0 and all(rise[name] > 0.3 for name in DIAGNOSES if name != "broken sign")
+    assert [max(run["clip_fraction"]) == 0 for run in runs.values()] == [False, False, True, False]
+    assert max(runs["leaking reference"]["kl"]) < 0.1 < 0.5 < runs["healthy"]["kl"][-1]
+    assert all(len(run["reward"]) == 30 for run in runs.values())
+
+
+def test_a_diagnosis_that_forgets_the_single_update():
+    def diagnose_run(signals):
+        if signals["reward"][-1] < 0.25:
+            return "broken sign"
+        if not any(signals["clip_fraction"]):
+            return "dead clip"
+        return "healthy" if signals["kl"][-1] > 0.3 else "leaking reference"
+
+    report = check(diagnose_run)
+    assert report.points == 1 and report.parts[2].passed
+    assert "clip fraction 0 taken for dead with one update" in [part.mistake for part in report.parts]
