@@ -1,13 +1,11 @@
 """Runs of many seeds: learning, ablations with paired seeds, comparison, plain data."""
 
 import json
-import math
 
 import numpy as np
 import pytest
 
 from grpo.expressions import RewardWeights, ablate, default_settings, paired_difference, run_experiment
-from grpo.expressions.compare import student_t_quantile
 
 SEEDS = range(10)
 
@@ -82,29 +80,3 @@ def test_bad_arguments():
         ablate(default_settings("mlp"), "no-clip")
     with pytest.raises(ValueError, match="seeds is empty"):
         run_experiment("mlp", seeds=[])
-
-
-def test_student_t_quantiles():
-    for df, value in ((1, 12.706), (2, 4.303), (4, 2.776), (19, 2.093), (1000, 1.962)):
-        assert student_t_quantile(df) == pytest.approx(value, abs=6e-4)
-    assert student_t_quantile(19, 0.99) == pytest.approx(2.861, abs=6e-4)
-
-
-def test_paired_differences_by_hand():
-    difference = paired_difference([1.0, 2.0, 3.0], [0.0, 0.0, 0.0])
-    half = 4.3027 / math.sqrt(3)
-    assert (difference.mean, difference.n, difference.share_above) == (2.0, 3, 1.0)
-    assert (difference.low, difference.high) == pytest.approx((2 - half, 2 + half), abs=1e-3)
-    assert difference.verdict() == "undecided"
-    assert math.isinf(paired_difference([1.0], [0.0]).high)
-    with pytest.raises(ValueError, match="lengths differ"):
-        paired_difference([1.0], [0.0, 1.0])
-
-
-@pytest.mark.parametrize(
-    ("shift", "margin", "verdict"),
-    [(0.0, 0.1, "equal"), (0.0, 0.0, "undecided"), (1.0, 0.1, "higher"), (-1.0, 0.1, "lower"), (0.1, 0.1, "undecided")],
-)
-def test_verdicts(shift, margin, verdict):
-    noise = np.array([-0.01, 0.01] * 5)
-    assert paired_difference(noise + shift, np.zeros(10)).verdict(margin) == verdict

@@ -49,6 +49,11 @@ def test_group_advantages_sum_to_zero_and_ties_get_zero():
     assert not group_advantages(np.full((1, 2, 3), 0.1)).any()
 
 
+def test_equal_rewards_divide_by_nothing():
+    with np.errstate(all="raise"):
+        assert not group_advantages(np.full((1, 2, 3), 0.1), eps=0.0).any()
+
+
 def test_without_the_division():
     rewards = np.array([[[1.0, 0.0], [1.0, 1.0]]])
     np.testing.assert_array_equal(make_advantage("group_no_std")(rewards), [[[0.5, -0.5], [0.0, 0.0]]])
@@ -60,9 +65,20 @@ def test_running_means_by_hand():
     so_far = RunningMean()
     np.testing.assert_allclose(so_far(first), [[[0.5, -0.5]], [[0.0, 0.0]]])
     np.testing.assert_allclose(so_far(second), [[[-0.25, -0.25]], [[-0.75, 0.25]]])
+    named = make_advantage("running_mean")
+    np.testing.assert_array_equal(named(first), RunningMean()(first))
     before = make_advantage("running_mean_before")
     np.testing.assert_allclose(before(first), first)
     np.testing.assert_allclose(before(second), [[[-0.5, -0.5]], [[-1.0, 0.0]]])
+
+
+def test_a_running_mean_counts_every_rollout_of_every_prompt():
+    both = RunningMean(), RunningMean(include_current=False)
+    for running in both:
+        running(np.array([[[1.0]]]))
+    batch = np.array([[[1.0, 0.0], [0.0, 0.0]]])
+    for running, baseline in zip(both, (0.4, 1.0), strict=True):
+        np.testing.assert_allclose(running(batch), batch - baseline)
 
 
 def test_every_kind_has_a_function_and_others_are_refused():

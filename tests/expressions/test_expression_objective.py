@@ -57,6 +57,7 @@ def test_the_kl_kinds_are_the_library_s():
         value, ours = kl_penalty(delta, kind)
         np.testing.assert_array_equal(value, function(delta))
         np.testing.assert_array_equal(ours, slope)
+    np.testing.assert_array_equal(kl_penalty(delta), kl_penalty(delta, "k3"))
 
 
 def test_k3_is_never_negative_and_zero_for_equal_policies():

@@ -8,7 +8,6 @@ import pytest
 from grpo import group_relative_advantage, zero_variance_fraction
 from grpo.expressions import (
     SGD,
-    Adam,
     Curves,
     MLPPolicy,
     TableReward,
@@ -229,29 +228,6 @@ def test_bad_calls():
         next(train(start("mlp", rngs), REWARD, TrainSettings(), rngs[:1]))
     with pytest.raises(ValueError, match="prompts_per_step is 4, but there are 3 prompts"):
         run(prompts=np.arange(3), prompts_per_step=4)
-
-
-def test_adam_by_hand():
-    parameters = {"x": np.array([[1.0, 2.0]])}
-    adam = Adam(0.1)
-    adam.step(parameters, {"x": np.array([[3.0, -0.5]])})
-    np.testing.assert_allclose(parameters["x"], [[0.9, 2.1]], atol=1e-6)
-    for optimizer in (SGD, Adam):
-        with pytest.raises(ValueError, match="learning_rate is 0"):
-            optimizer(0)
-
-
-def test_adam_is_torch_s():
-    torch = pytest.importorskip("torch")
-    rng = np.random.default_rng(0)
-    ours, theirs = {"x": np.ones((1, 5))}, torch.ones((1, 5), dtype=torch.float64, requires_grad=True)
-    adam, twin = Adam(0.05), torch.optim.Adam([theirs], lr=0.05)
-    for _ in range(20):
-        gradient = rng.normal(size=(1, 5))
-        adam.step(ours, {"x": gradient})
-        theirs.grad = torch.tensor(gradient)
-        twin.step()
-    np.testing.assert_allclose(ours["x"], theirs.detach().numpy(), rtol=0, atol=1e-12)
 
 
 def test_the_course_s_settings_are_the_defaults_everywhere():

@@ -1,11 +1,11 @@
-"""Tabular and MLP policy: the grammar, sampling against exact probabilities, copies, subsets of prompts."""
+"""Tabular and MLP policy: the grammar, rollouts, copies, subsets of prompts."""
 
 import numpy as np
 import pytest
 
 from grpo.expressions import EXPRESSIONS, TOKENS, MLPPolicy, TabularPolicy, one_hot_features, per_token_policy
 from grpo.expressions.game import LEGAL, LENGTHS, PREFIXES, response_tokens
-from grpo.expressions.per_token import next_token_logprobs, sample_groups, score_response
+from grpo.expressions.per_token import next_token_logprobs, score_response
 
 
 def generators(*seeds):
@@ -49,29 +49,6 @@ def test_the_per_token_view_says_the_same(make):
             for row in range(len(EXPRESSIONS)):
                 logp = score_response(view, prompt, response_tokens(row)).sum()
                 assert logp == pytest.approx(whole[seed, prompt, row], abs=1e-12)
-
-
-@both
-def test_sampling_follows_the_exact_probabilities(make):
-    policy, n = make(5), 20_000
-    rollouts = policy.sample(None, n, generators(0))
-    exact = np.exp(policy.expression_logprobs())[0]
-    for prompt in range(10):
-        share = np.bincount(rollouts.expressions[0, prompt], minlength=39) / n
-        error = np.sqrt(exact[prompt] * (1 - exact[prompt]) / n)
-        assert np.all(np.abs(share - exact[prompt]) < 5 * error + 1e-9)
-
-
-@both
-def test_sampling_token_by_token_has_the_same_distribution(make):
-    policy, n = make(6), 1500
-    groups = sample_groups(per_token_policy(policy), 1, n, np.random.default_rng(1))
-    number = {response_tokens(row): row for row in range(39)}
-    share = np.bincount([number[tuple(response)] for response, _ in groups[0]], minlength=39) / n
-    exact = np.exp(policy.expression_logprobs())[0, 0]
-    assert np.all(np.abs(share - exact) < 5 * np.sqrt(exact * (1 - exact) / n) + 1e-9)
-    for response, logps in groups[0][:50]:
-        np.testing.assert_allclose(logps, score_response(per_token_policy(policy), 0, response), atol=1e-12)
 
 
 @both

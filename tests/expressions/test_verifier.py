@@ -21,6 +21,7 @@ def test_verdicts():
     assert verify(MIDDLE.split(), 5) == Verdict(True, True, 5, "")
     assert verify(MIDDLE.split(), 6) == Verdict(True, False, 5, "")
     assert verify(["7", "+", "9", "END"], 16, ("1", "7", "9")).correct
+    assert verify(np.array(MIDDLE.split()), 5) == Verdict(True, True, 5, "")
 
 
 @pytest.mark.parametrize(
@@ -50,12 +51,20 @@ def test_the_length_term_by_hand():
     np.testing.assert_allclose(kimi([2, 4, 6], [True, True, True]), [0.5, 0.0, -0.5])
     np.testing.assert_allclose(kimi([2, 4, 6], [False, False, False]), [0.0, 0.0, -0.5])
     np.testing.assert_allclose(kimi([2, 6, 2], [False, True, True]), [0.0, -0.5, 0.5])
-    np.testing.assert_array_equal(kimi([4, 4, 4], [True, False, True]), [0.0, 0.0, 0.0])
+    with np.errstate(all="raise"):
+        np.testing.assert_array_equal(kimi([4, 4, 4], [True, False, True]), [0.0, 0.0, 0.0])
+    np.testing.assert_array_equal(kimi([3], [True]), [0.0])
+
+
+def test_every_group_has_its_own_shortest_and_longest():
+    lengths, correct = np.array([[2, 4], [6, 10]]), np.array([[True, True], [True, True]])
+    np.testing.assert_allclose(batched_length_terms(lengths, correct), [[0.5, -0.5], [0.5, -0.5]])
 
 
 def test_the_gate_needs_a_right_answer_in_the_group():
     np.testing.assert_array_equal(kimi([2, 4, 6], [False] * 3, gated=True), np.zeros(3))
     np.testing.assert_allclose(kimi([2, 4, 6], [False, False, True], gated=True), [0.0, 0.0, -0.5])
+    np.testing.assert_array_equal(kimi([4, 4], [True, False], gated=True), np.zeros(2))
     lengths, correct = np.array([[2, 6], [2, 6]]), np.array([[False, False], [True, False]])
     np.testing.assert_allclose(batched_length_terms(lengths, correct, gated=True), [[0.0, 0.0], [0.5, -0.5]])
 
@@ -77,6 +86,11 @@ def test_every_weight_counts():
         (RewardWeights(0.5, 3.0, 1.0), [0.5, 3.0]),
     ]:
         np.testing.assert_allclose(group_rewards(responses, 11, weights), expected)
+
+
+def test_a_group_with_its_own_numbers():
+    responses = split("7 + 9 END", "2 + 3 END")
+    np.testing.assert_array_equal(group_rewards(responses, 16, numbers=("1", "7", "9")), [1.1, 0.0])
 
 
 @pytest.mark.parametrize("weights", [RewardWeights(), RewardWeights(0.3, 2, 0.4), RewardWeights(0.1, 1, 0.5, True)])
@@ -104,6 +118,17 @@ def test_the_table_takes_another_verifier():
     assert reward.base[0, EXPRESSIONS.index(("2", "+", "3", "*", "5"))] == 0.0
 
 
+def test_a_verifier_gets_plain_python_and_may_answer_with_any_truth_value():
+    def answers_loosely(response, target, numbers):
+        assert type(target) is int and numbers == ("2", "3", "5")
+        assert all(type(token) is str for token in (*response, *numbers))
+        return Verdict(len(response), None if len(response) > 2 else target, None, "")
+
+    reward = TableReward(expression_task(), verifier=answers_loosely)
+    assert reward.correct.dtype == bool
+    assert np.unique(reward.base).tolist() == [0.1, 1.1]
+
+
 @pytest.mark.parametrize("name", ["format", "accuracy", "length"])
 @pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf"), "1", True, None])
 def test_bad_weights(name, value):
@@ -114,8 +139,10 @@ def test_bad_weights(name, value):
 def test_bad_groups():
     with pytest.raises(ValueError, match="responses is empty"):
         group_rewards([], 5)
-    for lengths, correct in (([[2]], [True]), ([], []), ([2, 4], [[True, False]])):
-        with pytest.raises(ValueError, match="lengths has"):
+    for lengths, correct in (([[2]], [True]), (np.zeros(0, dtype=int), []), ([2, 4], [[True, False]])):
+        with pytest.raises(ValueError, match="lengths has shape"):
             kimi(lengths, correct)
+    with pytest.raises(ValueError, match="lengths has dtype"):
+        kimi([], [])
     with pytest.raises(ValueError, match="lengths differ"):
         kimi([2, 4], [True])

@@ -2,13 +2,15 @@
 
     python -m tests.mutation.mutate [MODULE ...] [--workers N]
 
-Every module grpo/<name>.py in MODULES is mutated, and only tests/grpo/test_<name>.py is run against it. A mutant
-that no test notices is printed as a diff and makes the exit code 1, unless equivalent.toml lists it with the
-reason why no test can notice it. An entry there that fits no survivor any more makes the exit code 1 too.
+Every module grpo/<name>.py in MODULES is mutated, and only tests/grpo/test_<name>.py is run against it. The same
+goes for the modules of grpo/expressions in EXPRESSIONS, which name their tests; "expressions" stands for all of
+them. A mutant that no test notices is printed as a diff and makes the exit code 1, unless equivalent.toml lists it
+with the reason why no test can notice it. An entry there that fits no survivor any more makes the exit code 1 too.
 
-Speed: pytest collects once, then forked children try the mutants in chunks. The code of a function is
-exchanged in place, so that every name bound to that function sees the change; the first failing test ends a
-mutant, and that test must pass again once the change is undone. POSIX only (fork, alarm).
+Speed: pytest collects once, every test is timed, then forked children try the mutants in chunks, the fast tests
+first. The code of a function is exchanged in place, so that every name bound to that function sees the change, and
+a method in its class; the first failing test ends a mutant, and that test must pass again once the change is
+undone. POSIX only (fork, alarm).
 """
 
 import argparse
@@ -22,16 +24,36 @@ import signal
 import sys
 import time
 import tomllib
+import warnings
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from types import CellType, FunctionType
 
 ROOT = Path(__file__).resolve().parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 MODULES = ["checks", "rollouts", "rewards", "advantages", "logprobs", "objective", "gradients", "signals"]
-TIMEOUT_S = 30  # an endless loop is a noticed mutant
+VECTORISED = "test_vectorised_equals_token_by_token"
+DEFAULTS = "test_expression_trainer.py::test_the_course_s_settings_are_the_defaults_everywhere"
+ADAM_AND_SGD = ["test_sgd_by_hand", "test_adam_by_hand", "test_adam_is_algorithm_1", "test_bad_rates"]
+# The reward, objective and gradient code of the expression game: module -> its tests. Tests with a
+# fixture cannot be used here, and torch would make every fork slow.
+POLICY_TESTS = ["test_policies.py", "test_policy_arithmetic.py", f"test_expression_gradients.py::{VECTORISED}"]
+EXPRESSIONS = {
+    "expressions.objective": ["test_expression_objective.py", DEFAULTS],
+    "expressions.advantages": ["test_expression_advantages.py"],
+    "expressions.verifier": ["test_verifier.py"],
+    "expressions.rewards": ["test_verifier.py"],
+    "expressions.policy": POLICY_TESTS,
+    "expressions.tabular": POLICY_TESTS,
+    "expressions.mlp": POLICY_TESTS,
+    "expressions.per_token": [*POLICY_TESTS, "test_per_token.py", DEFAULTS],
+    "expressions.optimizers": [f"test_optimizers.py::{name}" for name in ADAM_AND_SGD],
+    "expressions.compare": ["test_paired_difference.py"],
+}
+TIMEOUT_S = 60  # an endless loop is a noticed mutant, and mostly much earlier than this
 CHUNK = 25  # mutants per child
 FUNCTION_PARTS = ("__code__", "__defaults__", "__kwdefaults__")
 
@@ -71,6 +93,9 @@ NAME_PAIRS = [
     ("std", "var"),
     ("log", "log1p"),
     ("finditer", "findall"),
+    ("argmax", "argmin"),
+    ("startswith", "endswith"),
+    ("cos", "sin"),
 ]
 NAMES = {a: b for a, b in NAME_PAIRS} | {b: a for a, b in NAME_PAIRS}
 COMMUTATIVE = ("min", "max", "minimum", "maximum")
@@ -80,8 +105,8 @@ DELETABLE = (ast.Assign, ast.AugAssign, ast.Expr, ast.If, ast.For, ast.Raise, as
 @dataclass
 class Mutant:
     module: str
-    function: str  # "<module>" for statements outside of functions
-    original: ast.stmt  # the function or the module-level statement
+    function: str  # "Class.method" or "Class.field" within a class, "<module>" for statements outside of functions
+    original: ast.stmt  # the function, the field or the module-level statement
     changed: ast.stmt
     survived: bool | None = None
     killer: str = ""  # the test that noticed it
@@ -110,13 +135,7 @@ def mutants_of(source, module):
             body[:1] = [] if len(body) > 1 else [ast.Pass()]  # docstrings
 
     mutants = []
-    for statement in tree.body:
-        if isinstance(statement, ast.FunctionDef):
-            function = statement.name
-        elif isinstance(statement, ast.Assign):
-            function = "<module>"
-        else:
-            continue
+    for function, statement in _mutable_statements(tree):
         seen = {ast.unparse(statement)}
         for changed in _changed_copies(statement):
             text = ast.unparse(changed)
@@ -124,6 +143,21 @@ def mutants_of(source, module):
                 seen.add(text)
                 mutants.append(Mutant(module, function, statement, changed))
     return mutants
+
+
+def _mutable_statements(tree):
+    """(name, statement) of functions and constants, and of methods and fields with a default in the classes."""
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef):
+            yield statement.name, statement
+        elif isinstance(statement, ast.Assign):
+            yield "<module>", statement
+        elif isinstance(statement, ast.ClassDef):
+            for part in statement.body:
+                if isinstance(part, ast.FunctionDef):
+                    yield f"{statement.name}.{part.name}", part
+                elif isinstance(part, ast.AnnAssign) and part.value is not None:
+                    yield f"{statement.name}.{part.target.id}", part
 
 
 def _changed_copies(statement):
@@ -142,7 +176,9 @@ def _changed_copies(statement):
 
 def _compiles(statement):
     try:
-        compile(ast.Module([statement], []), "mutant", "exec")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)
+            compile(ast.Module([statement], []), "mutant", "exec")
     except (SyntaxError, TypeError, ValueError):
         return False
     return True
@@ -153,7 +189,7 @@ def _paths(node, path):
     if path:
         yield path
     for name, value in ast.iter_fields(node):
-        if isinstance(node, ast.FunctionDef) and name not in ("args", "body"):
+        if name == "annotation" or (isinstance(node, ast.FunctionDef) and name not in ("args", "body")):
             continue
         if isinstance(node, ast.Raise | ast.JoinedStr | ast.ExceptHandler) and name != "body":
             continue  # the text of a message is no behaviour
@@ -258,17 +294,36 @@ def _is_module(node):
 
 
 @contextmanager
-def installed(module, statement):
-    """Exchange one function of an imported module in place, or one of its constants, and put it back at the end."""
+def installed(module, statement, function=""):
+    """Exchange one function of an imported module in place, or one of its constants, and put it back at the end.
+
+    A function named "Class.method" or "Class.field" is exchanged in its class.
+    """
     namespace = dict(vars(module))
-    exec(compile(ast.Module([statement], []), module.__name__, "exec"), namespace)
-    if isinstance(statement, ast.FunctionDef):
+    owner = getattr(module, function.partition(".")[0]) if "." in function else None
+    if owner and isinstance(statement, ast.FunctionDef):
+        # A class around it gives super() its cell.
+        body = ast.ClassDef(owner.__name__, bases=[], keywords=[], body=[statement], decorator_list=[], type_params=[])
+        exec(compile(ast.Module([ast.fix_missing_locations(body)], []), module.__name__, "exec"), namespace)
+        method = vars(namespace[owner.__name__])[statement.name]
+        target, changed = owner, {statement.name: _moved(method, owner, module)}
+    elif owner:  # a default of a dataclass
+        target = owner.__init__
+        names = target.__code__.co_varnames[: target.__code__.co_argcount]
+        values = dict(zip(names[::-1], target.__defaults__[::-1], strict=False))
+        values[statement.target.id] = eval(compile(ast.Expression(statement.value), "", "eval"), namespace)
+        changed = {"__defaults__": tuple(values[name] for name in names if name in values)}
+    elif isinstance(statement, ast.FunctionDef):
+        exec(compile(ast.Module([statement], []), module.__name__, "exec"), namespace)
         target = getattr(module, statement.name)
         changed = {name: getattr(namespace[statement.name], name) for name in FUNCTION_PARTS}
     else:
+        exec(compile(ast.Module([statement], []), module.__name__, "exec"), namespace)
         target = module
         changed = {name.id: namespace[name.id] for name in statement.targets}
-    original = {name: getattr(target, name) for name in changed}
+    classes = [(one, dict(vars(one))) for one in vars(module).values() if isinstance(one, type)]
+    # Not getattr: that would call a property and bind a method.
+    original = {name: vars(target)[name] if target is owner else getattr(target, name) for name in changed}
     try:
         for name, value in changed.items():
             setattr(target, name, value)
@@ -276,6 +331,23 @@ def installed(module, statement):
     finally:
         for name, value in original.items():
             setattr(target, name, value)
+        # A mutant may have taken a class for its instance and left attributes there.
+        for one, before in classes:
+            for name in set(vars(one)) - set(before):
+                delattr(one, name)
+            for name, value in before.items():
+                if vars(one)[name] is not value:
+                    setattr(one, name, value)
+
+
+def _moved(method, owner, module):
+    """A method that was compiled elsewhere, as a method of this class of this module."""
+    if isinstance(method, property):
+        return property(_moved(method.fget, owner, module))
+    cells = tuple(CellType(owner) for _ in method.__code__.co_freevars)  # there is only __class__
+    moved = FunctionType(method.__code__, vars(module), method.__name__, method.__defaults__, cells)
+    moved.__kwdefaults__ = method.__kwdefaults__
+    return moved
 
 
 def passes(item):
@@ -293,7 +365,7 @@ def passes(item):
     return True
 
 
-def try_mutants(mutants, items, report):
+def try_mutants(mutants, items, cpu_limit_s, report):
     """Run the tests against each mutant and report(name of the test that failed first, or "").
 
     Stops early, with an unreported mutant, when an earlier one has left something broken behind.
@@ -301,8 +373,9 @@ def try_mutants(mutants, items, report):
     items = list(items)
     module = import_module(f"grpo.{mutants[0].module}")
     for mutant in mutants:
+        signal.setitimer(signal.ITIMER_PROF, cpu_limit_s)
         signal.alarm(TIMEOUT_S)
-        with installed(module, mutant.changed):
+        with installed(module, mutant.changed, mutant.function):
             killer = next((item for item in items if not passes(item)), None)
         if killer is None:
             report("")
@@ -314,24 +387,40 @@ def try_mutants(mutants, items, report):
         items.sort(key=lambda item, killer=killer: item is not killer)
 
 
+def tests_of(module):
+    """Files, or tests in files ("file::test"), that are run against a module's mutants, relative to ROOT."""
+    if module in EXPRESSIONS:
+        return [f"tests/expressions/{test}" for test in EXPRESSIONS[module]]
+    return [f"tests/grpo/test_{module}.py"]
+
+
+def _belongs(nodeid, test):
+    return nodeid == test or nodeid.startswith((f"{test}::", f"{test}["))
+
+
 class Runner:
     """A pytest plugin: pytest collects the tests as usual, then this runs them once per mutant, in children."""
 
     def __init__(self, mutants, workers):
         self.mutants, self.workers = mutants, workers
         self.broken = []  # tests that fail without any mutation
+        self.tests, self.cpu_limit_s = {}, {}  # by module; the limit is a multiple of what the tests take
 
     def pytest_runtestloop(self, session):
         if session.testsfailed:
             return True  # a test file could not be collected
-        self.tests = {}
-        for item in session.items:
-            self.tests.setdefault(item.path.stem.removeprefix("test_"), []).append(item)
-        for items in self.tests.values():
-            items.sort(key=lambda item: hasattr(item.obj, "hypothesis"))  # a property test is slower
-
         for module in {mutant.module: None for mutant in self.mutants}:
-            self.broken += [item.nodeid for item in self.tests[module] if not passes(item)]
+            chosen = tests_of(module)
+            self.tests[module] = [item for item in session.items if any(_belongs(item.nodeid, test) for test in chosen)]
+        seconds = {}
+        for item in {item.nodeid: item for items in self.tests.values() for item in items}.values():
+            started = time.process_time()
+            if not passes(item):
+                self.broken.append(item.nodeid)
+            seconds[item.nodeid] = time.process_time() - started
+        for module, items in self.tests.items():
+            items.sort(key=lambda item: seconds[item.nodeid])
+            self.cpu_limit_s[module] = 1 + 5 * sum(seconds[item.nodeid] for item in items)
         if self.broken:
             return True
 
@@ -370,7 +459,13 @@ class Runner:
             null = os.open(os.devnull, os.O_RDWR)
             os.dup2(null, 1)
             os.dup2(null, 2)
-            try_mutants(chunk, self.tests[chunk[0].module], lambda killer: os.write(write, f"{killer}\n".encode()))
+            module = chunk[0].module
+            try_mutants(
+                chunk,
+                self.tests[module],
+                self.cpu_limit_s[module],
+                lambda killer: os.write(write, f"{killer}\n".encode()),
+            )
         finally:
             os._exit(0)
 
@@ -386,11 +481,9 @@ class Runner:
 
 
 def listed_as_equivalent():
-    """The entries of equivalent.toml: key -> reason."""
+    """The entries of equivalent.toml: key -> entry."""
     entries = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8")).get("mutant", [])
-    return {
-        tuple(entry[name] for name in ("module", "function", "before", "after")): entry["reason"] for entry in entries
-    }
+    return {tuple(entry[name] for name in ("module", "function", "before", "after")): entry for entry in entries}
 
 
 def run(modules, workers):
@@ -409,9 +502,10 @@ def run(modules, workers):
 
     mutants = []
     for module in modules:
-        mutants += mutants_of((ROOT / "grpo" / f"{module}.py").read_text(encoding="utf-8"), module)
+        path = ROOT / "grpo" / f"{module.replace('.', '/')}.py"
+        mutants += mutants_of(path.read_text(encoding="utf-8"), module)
     runner = Runner(mutants, workers)
-    files = [str(ROOT / "tests" / "grpo" / f"test_{module}.py") for module in modules]
+    files = [str(ROOT / test) for test in dict.fromkeys(test for module in modules for test in tests_of(module))]
     options = ["-c", os.devnull, f"--rootdir={ROOT}", "-qq", "-s", "-p", "no:cacheprovider"]
     code = pytest.main([*options, *files], plugins=[runner])
     if runner.broken or any(mutant.survived is None for mutant in mutants):
@@ -424,7 +518,9 @@ def main(arguments=None):
     parser.add_argument("modules", nargs="*", help="all of them if none is given")
     parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1))
     options = parser.parse_args(arguments)
-    modules = options.modules or MODULES
+    modules = [*MODULES, *EXPRESSIONS] if not options.modules else []
+    for name in options.modules:
+        modules += EXPRESSIONS if name == "expressions" else [name]
 
     started = time.monotonic()
     mutants, problems = run(modules, options.workers)
@@ -435,14 +531,17 @@ def main(arguments=None):
     listed = listed_as_equivalent()
     survivors = [mutant for mutant in mutants if mutant.survived]
     unlisted = [mutant for mutant in survivors if mutant.key not in listed]
-    stale = [key for key in listed if key[0] in modules and key not in {mutant.key for mutant in survivors}]
+    surviving = {mutant.key for mutant in survivors}
+    stale = [
+        key for key, entry in listed.items() if key[0] in modules and key not in surviving and "depends_on" not in entry
+    ]
 
     for mutant in unlisted:
-        print(f"\nSURVIVED grpo/{mutant.module}.py, {mutant.function}", *mutant.diff, sep="\n")
+        print(f"\nSURVIVED grpo/{mutant.module.replace('.', '/')}.py, {mutant.function}", *mutant.diff, sep="\n")
     for key in stale:
         print("\nSTALE in equivalent.toml (no such survivor):", *key, sep="\n  ")
 
-    print(f"\n{'module':<12} {'killed':>6} {'equivalent':>10} {'survived':>8} {'total':>6}")
+    print(f"\n{'module':<24} {'killed':>6} {'equivalent':>10} {'survived':>8} {'total':>6}")
     for module in [*modules, "all"]:
         of_module = [mutant for mutant in mutants if module in (mutant.module, "all")]
         count = Counter(
@@ -450,7 +549,7 @@ def main(arguments=None):
             for mutant in of_module
         )
         counts = f"{count['killed']:>6} {count['equivalent']:>10} {count['survived']:>8} {len(of_module):>6}"
-        print(f"{module:<12} {counts}")
+        print(f"{module:<24} {counts}")
     print(f"{time.monotonic() - started:.0f} s")
     return 1 if unlisted or stale else 0
 

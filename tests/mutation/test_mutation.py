@@ -1,4 +1,4 @@
-"""No small change of the numpy library goes unnoticed by its tests."""
+"""No small change of the numpy library, or of what the expression game learns with, goes unnoticed by its tests."""
 
 import ast
 import importlib.util
@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -72,6 +72,42 @@ def test_installed_changes_the_function_for_everybody_and_puts_it_back():
     with mutate.installed(module, ast.parse("LIMIT = 7").body[0]):
         assert module.LIMIT == 7
     assert (function(), module.LIMIT) == (2, 1)
+
+
+def test_methods_and_defaults_of_a_class_are_mutated():
+    source = "class A(B):\n    x: int = 2\n    y: int\n    def f(self, a: c[1]=0) -> d[2]:\n        return self.x + a\n"
+    mutants = mutate.mutants_of(source, "module")
+    assert {mutant.function for mutant in mutants} == {"A.x", "A.f"}
+    assert {"x: int = 3", "x: int = 1", "x: int = 4", "return self.x - a"} <= changes(source)
+    assert not any("c[1]" not in mutant.after for mutant in mutants if mutant.after.startswith("def"))
+
+
+def test_installed_changes_a_class_for_everybody_and_puts_it_back():
+    module = ModuleType("module")
+    exec(
+        "from dataclasses import dataclass\n"
+        "class Base:\n    def f(self):\n        return 1\n"
+        "class A(Base):\n    def f(self):\n        return super().f() + 1\n"
+        "    @property\n    def g(self):\n        return 5\n"
+        "@dataclass(frozen=True)\nclass D:\n    x: int\n    y: int = 2\n    z: int = 3\n",
+        vars(module),
+    )
+    one, before = module.A(), dict(vars(module.A))
+
+    def changed(source, function):
+        return mutate.installed(module, ast.parse(source).body[0], function)
+
+    with changed("def f(self):\n    return super().f() - 1", "A.f"):
+        assert one.f() == module.A().f() == 0
+    with changed("@property\ndef g(self):\n    return 6", "A.g"):
+        assert one.g == 6
+    with changed("y: int = 7", "D.y"):
+        assert (module.D(1).y, module.D(1).z) == (7, 3)
+    with changed("def f(self):\n    type(self).left_behind = type(self).g = 1", "A.f"):
+        one.f()
+        assert module.A.left_behind == 1
+    assert (one.f(), one.g, module.D(1).y) == (2, 5, 2)
+    assert dict(vars(module.A)) == before
 
 
 @needs_fork
