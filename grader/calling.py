@@ -10,10 +10,12 @@ import builtins
 import contextlib
 import inspect
 import io
+import os
 import random
 import signal
 import sys
 import threading
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +29,7 @@ from grader.exercise import Call
 from grader.plain import Rng, materialise, same_data, to_plain
 
 SECONDS_PER_CALL = 5.0
+SECONDS_PER_CHECK = 20.0
 MAX_PRINTED = 2_000  # characters kept of what a function prints
 OUR_FOLDER = str(Path(__file__).parent)
 
@@ -76,6 +79,7 @@ class _Output(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
+        text = text.encode("utf-8", "replace").decode()  # a lone surrogate cannot be sent to the notebook
         room = MAX_PRINTED - self.size
         if room > 0:
             self.kept.append(text[:room])
@@ -87,12 +91,14 @@ def call_all(fn: Callable, calls: Sequence[Call], seconds: float = SECONDS_PER_C
     """Make the calls one after another, each on its own copy of the arguments, and return one Outcome for each.
 
     After a call that ran out of time or was interrupted, and after the untouched stub, the remaining calls are
-    not made. Global random state, numpy's error settings and print options are put back at the end.
+    not made; neither after SECONDS_PER_CHECK in all. The global state that a function may disturb (random numbers,
+    numpy's error settings and print options, the working folder, the environment) is put back at the end.
     """
     outcomes: list[Outcome] = []
+    end = time.monotonic() + SECONDS_PER_CHECK
     with _world_as_it_was():
         for one in calls:
-            outcomes.append(call_once(fn, one, seconds))
+            outcomes.append(call_once(fn, one, min(seconds, max(end - time.monotonic(), 0.01))))
             if outcomes[-1].kind in ("timeout", "interrupted", "not attempted"):
                 break
     return outcomes + [NOT_RUN] * (len(calls) - len(outcomes))
@@ -127,15 +133,16 @@ def call_once(fn: Callable, one: Call, seconds: float = SECONDS_PER_CALL) -> Out
 
 
 def _first_line(message: Any) -> str:
-    return str(message).partition("\n")[0].strip()[:200]
+    return str(message).encode("utf-8", "replace").decode().partition("\n")[0].strip()[:200]
 
 
 def _describe(error: BaseException) -> Raised:
+    kind = type(error)
     try:
         message = _first_line(error)
-    except Exception:
+    except BaseException:  # whatever the student's own __str__ does
         message = "(its message could not be read)"
-    return Raised(type(error).__name__, message, _students_line(error), isinstance(error, ValueError))
+    return Raised(type.__getattribute__(kind, "__name__"), message, _students_line(error), issubclass(kind, ValueError))
 
 
 def _students_line(error: BaseException) -> str:
@@ -211,6 +218,7 @@ def _world_as_it_was() -> Iterator[None]:
     torch = sys.modules.get("torch")
     torch_state = torch.get_rng_state() if hasattr(torch, "get_rng_state") else None
     real_input, printing = builtins.input, np.get_printoptions()
+    folder, environment = os.getcwd(), dict(os.environ)
 
     def no_input(prompt: str = "") -> str:
         raise RuntimeError("the function calls input(), and nobody is there to answer: take the value as an argument")
@@ -222,6 +230,10 @@ def _world_as_it_was() -> Iterator[None]:
     finally:
         builtins.input = real_input
         np.set_printoptions(**printing)
+        os.chdir(folder)
+        if os.environ != environment:
+            os.environ.clear()
+            os.environ.update(environment)
         np.random.set_state(numpy_state)  # noqa: NPY002
         random.setstate(python_state)
         if torch_state is not None:

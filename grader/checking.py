@@ -6,6 +6,7 @@ import difflib
 import os
 import re
 import secrets
+import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -49,7 +50,10 @@ def check(fn: Callable, exercise: str | None = None, seed: int | None = None) ->
     if name not in EXERCISES:
         near = difflib.get_close_matches(name, EXERCISES, n=1)
         guess = f" Did you mean check({near[0]})?" if near else ""
-        raise KeyError(f"no exercise is called {name!r}.{guess} The exercises are: {', '.join(EXERCISES)}")
+        raise KeyError(
+            f"no exercise is called {name!r}.{guess} For a function of another name, write "
+            f"check(function, exercise=...) with one of: {', '.join(EXERCISES)}"
+        )
     return run_check(EXERCISES[name], fn, _seed(seed))
 
 
@@ -108,7 +112,9 @@ def _judge(
         return bad, ""
     mine = [calls[i] for i in indices]
     try:
-        verdict = part.holds([got[i].value for i in indices], mine)
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            verdict = part.holds([got[i].value for i in indices], mine)
     except Exception:  # a property reads values of any shape; one that it cannot read is a wrong answer
         verdict = "the answer does not have the form that the exercise asks for"
     if not verdict:

@@ -126,7 +126,7 @@ def grade(
     chapter: Annotated[list[str] | None, typer.Option(help="Only this chapter (may be repeated).")] = None,
     roster: Annotated[Path | None, typer.Option(help="A file with one student a line: all get a row.")] = None,
     work: Annotated[Path, typer.Option(help="Where the gradebook and the graded notebooks live.")] = GRADING,
-    seed: Annotated[int | None, typer.Option(help="Draws the inputs of the checks; default: new ones.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Draws the inputs of the checks; default: new ones.")] = None,
     cell_seconds: Annotated[int, typer.Option(min=1, help="Time limit for one cell.")] = 60,
 ) -> None:
     """Grade a folder of submissions: scores.csv, submissions.csv, feedback pages and a table of the class."""
@@ -143,6 +143,8 @@ def grade(
         "you trust, or do it in a container or a virtual machine.",
         style="yellow",
     )
+    if out.exists() and not out.is_dir():
+        raise typer.BadParameter(f"--out {out} is a file; name a folder")
     try:
         names = read_roster(roster) if roster else []
         with Progress(console=console) as bar:
@@ -157,11 +159,13 @@ def grade(
         raise typer.Exit(1) from None
     console.print(*class_tables(graded), exercise_table(graded))
     console.print(f"Report: {out} (scores.csv, submissions.csv, feedback/)", markup=False, soft_wrap=True)
+    if not any(one.state in ("graded", "needs review") for one in graded):
+        raise typer.Exit(1)
 
 
 def main() -> None:
     """Run the command line (the console script `grader`)."""
-    app()
+    app(prog_name="grader")
 
 
 if __name__ == "__main__":

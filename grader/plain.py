@@ -15,6 +15,7 @@ import numpy as np
 
 MAX_ITEMS = 200_000
 MAX_DEPTH = 20
+MAX_BITS = 4_000  # of a whole number; longer ones cannot even be printed
 
 
 @dataclass(frozen=True)
@@ -83,17 +84,25 @@ def to_plain(value: Any) -> Any:
     """
     try:
         return _to_plain(value, MAX_DEPTH, [MAX_ITEMS])
+    except _TooMuch as limit:
+        return NotPlain(_type_name(value), str(limit))
     except Exception as error:  # a hostile object may raise anything from any of its methods
         return NotPlain(_type_name(value), f"it could not be read ({type(error).__name__})")
+
+
+class _TooMuch(Exception):
+    """A returned object is larger than anything that an exercise asks for."""
 
 
 def _to_plain(value: Any, depth: int, budget: list[int]) -> Any:
     budget[0] -= 1
     if budget[0] < 0:
-        return NotPlain(_type_name(value), f"it holds more than {MAX_ITEMS:,} items")
+        raise _TooMuch(f"it holds more than {MAX_ITEMS:,} items")
     if depth == 0:
-        return NotPlain(_type_name(value), f"it is nested more than {MAX_DEPTH} deep")
+        raise _TooMuch(f"it is nested more than {MAX_DEPTH} deep")
     kind = type(value)
+    if issubclass(kind, int) and int.bit_length(value) > MAX_BITS:
+        raise _TooMuch("it is a whole number with thousands of digits")
     if value is None or kind in (bool, int, float, str):
         return value
     if issubclass(kind, (np.ndarray, np.generic)):

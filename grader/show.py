@@ -126,4 +126,5 @@ def _text(value: str) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
+    text = text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
+    return text.encode("utf-8", "replace").decode()  # a lone surrogate cannot be sent to the notebook

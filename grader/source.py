@@ -7,6 +7,8 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 
+OURS = ("grpo", "tables")  # what the notebooks call the modules with finished functions
+
 
 def leftover_stub(fn: Callable) -> int | None:
     """Return the line (in the cell) of a `raise NotImplementedError` that stands among lines of the student's own.
@@ -24,18 +26,21 @@ def leftover_stub(fn: Callable) -> int | None:
 
 
 def shortcut_notes(fn: Callable, names: Sequence[str]) -> Iterator[str]:
-    """Yield a remark for each of the library's finished functions that `fn` uses as `grpo.NAME`."""
+    """Yield a remark for each finished function that `fn` uses as `grpo.NAME` (or from another of our modules).
+
+    The first of `names` is the exercise's own; the others do the work of it.
+    """
     function = _function(fn)
     used = {
         node.attr
         for node in (ast.walk(function) if function else ())
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "grpo"
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in OURS
     }
     for name in dict.fromkeys(names):
         if name in used:
             yield (
-                f"the function calls the finished `grpo.{name}`, which is the exercise itself. The check cannot "
-                "tell; you can."
+                f"the function calls the finished `{name}`, which {'is' if name == names[0] else 'does the work of'} "
+                "this exercise. The check cannot tell; you can."
             )
 
 

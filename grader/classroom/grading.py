@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import shutil
 import warnings
 from collections.abc import Callable
@@ -14,12 +16,14 @@ import nbformat
 from nbformat import NotebookNode
 from nbgrader.api import MissingEntry
 from nbgrader.apps.api import NbGraderAPI
+from sqlalchemy.exc import SQLAlchemyError
 
+from grader.bootstrap import lock_file
 from grader.checking import SEED_VARIABLE
 from grader.classroom.intake import Submission, take_in
 from grader.classroom.nbgrader_api import CELL_SECONDS, course_api, course_config
-from grader.classroom.preprocessors import KERNEL_DIED, NO_RESULT, NOT_RUN, TIMED_OUT, error_names
-from grader.classroom.release import ReleaseError, generate
+from grader.classroom.preprocessors import KERNEL_DIED, NOT_RUN, TIMED_OUT, error_names
+from grader.classroom.release import NOT_FOR_STUDENTS, ReleaseError, generate
 from grader.exercises import EXERCISES
 from grader.paths import SOLUTIONS, chapters
 from grader.report import CHECK_MIME
@@ -75,10 +79,36 @@ def grade_class(
 
     Raises:
         IntakeError: there is nothing to grade.
-        GradingError: a chapter cannot be entered into the gradebook.
+        GradingError: another grading is at work here, or the gradebook cannot be used.
     """
-    found = take_in(submitted, work / "intake", chapters(), only or [], roster or [])
+    try:
+        with _alone(work):
+            return _grade_all(submitted, work, only or [], roster or [], seed, cell_seconds, progress)
+    except SQLAlchemyError as error:
+        raise GradingError(
+            f"the gradebook {work / 'gradebook.db'} cannot be used ({str(error).splitlines()[0]}); "
+            "move it away to start a new one, or restore a copy"
+        ) from None
+
+
+@contextmanager
+def _alone(work: Path):
+    """Let one grading at a time use the folder; the system frees the lock when a process dies."""
     work.mkdir(parents=True, exist_ok=True)
+    with (work / ".lock").open("a+b") as file:
+        try:
+            lock_file(file, wait=False)
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
+                raise
+            raise GradingError(
+                f"another grading is using {work}; wait for its end, or give --work another folder"
+            ) from None
+        yield
+
+
+def _grade_all(submitted, work, only, roster, seed, cell_seconds, progress) -> list[Graded]:
+    found = take_in(submitted, work / "intake", chapters(), only, roster)
     api = course_api(
         work,
         course_config(cell_seconds),
@@ -107,7 +137,7 @@ def _enter_chapter(chapter: str, work: Path, db_url: str) -> None:
     source = work / "source" / chapter
     if source.exists():
         shutil.rmtree(source)
-    shutil.copytree(SOLUTIONS / chapter, source, ignore=shutil.ignore_patterns("*.ipynb", ".ipynb_checkpoints"))
+    shutil.copytree(SOLUTIONS / chapter, source, ignore=shutil.ignore_patterns("*.ipynb", *NOT_FOR_STUDENTS))
 
 
 @contextmanager
@@ -131,13 +161,13 @@ def _grade_one(api: NbGraderAPI, work: Path, submission: Submission) -> Graded:
         return Graded(submission, submission.state, submission.reason, _no_scores(submission, submission.state))
     outcome = api.autograde(submission.chapter, submission.student_id, force=True, create=True)
     if not outcome["success"]:
-        reason = _why(outcome)
+        reason = _why(outcome, work)
         return Graded(submission, "failed", reason, _no_scores(submission, "failed"))
     done = work / "autograded" / submission.student_id / submission.chapter / f"{submission.chapter}.ipynb"
     notebook = nbformat.read(done, as_version=4)
-    scores = tuple(_scores(api, submission, notebook))
+    scores, remarks = _scores(api, submission, notebook)
     feedback = _feedback(api, work, submission)
-    trouble = _trouble(notebook)
+    trouble = "; ".join(filter(None, [_trouble(notebook), *remarks]))
     reasons = [r for r in (submission.reason, trouble, "" if feedback else "no feedback page could be made") if r]
     return Graded(submission, "needs review" if trouble else "graded", "; ".join(reasons), scores, feedback)
 
@@ -147,41 +177,58 @@ def _no_scores(submission: Submission, result: str) -> tuple[Score, ...]:
     return tuple(Score(submission.student, e.chapter, e.name, None, e.points, result) for e in due)
 
 
-def _scores(api: NbGraderAPI, submission: Submission, notebook: NotebookNode):
-    """Read each exercise's result: what happened from the notebook, the points from the gradebook."""
+def _scores(api: NbGraderAPI, submission: Submission, notebook: NotebookNode) -> tuple[tuple[Score, ...], list[str]]:
+    """Read each exercise's result: what happened from the notebook, the points from the gradebook.
+
+    Also returns what an instructor should know: checks that gave no result, and grades given by hand before.
+    """
     cells = {c.metadata.nbgrader.grade_id: c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id")}
+    scores, remarks = [], []
     with api.gradebook as gradebook:
         for exercise in EXERCISES.values():
             if exercise.chapter != submission.chapter:
                 continue
-            result, mistake = _result(cells.get(exercise.name), cells.get(f"{exercise.name}_answer"))
+            result, mistake = _result(exercise.name, cells)
+            points = None
             try:
                 grade = gradebook.find_grade(
                     exercise.name, submission.chapter, submission.chapter, submission.student_id
                 )
-                points = grade.score
-                if grade.manual_score is not None:
-                    result = "graded by hand"
             except MissingEntry:
-                points, result = None, "failed: the gradebook does not know this exercise; run the grading again"
-            yield Score(submission.student, exercise.chapter, exercise.name, points, exercise.points, result, mistake)
+                result = "failed: the gradebook does not know this exercise"
+            else:
+                points = None if result.startswith("failed") else grade.score
+                if grade.manual_score is not None:
+                    remarks.append(
+                        f"{exercise.name} keeps the {grade.manual_score:g} points given by hand; the check gives "
+                        f"{grade.auto_score or 0:g}"
+                    )
+                    points, result = grade.score, "graded by hand"
+            if result.startswith("failed"):
+                remarks.append(f"{exercise.name}: {result}")
+            scores.append(
+                Score(submission.student, exercise.chapter, exercise.name, points, exercise.points, result, mistake)
+            )
+    return tuple(scores), remarks
 
 
-def _result(cell: NotebookNode | None, answer: NotebookNode | None) -> tuple[str, str]:
-    """Return (result, mistake) of a check cell. Where it could not even find the function, the answer says why."""
+def _result(name: str, cells: dict[str, NotebookNode]) -> tuple[str, str]:
+    """Return (result, mistake) of an exercise. A result that begins with "failed" is not the student's doing."""
+    cell, answer = cells.get(name), cells.get(f"{name}_answer")
     if cell is None:
         return "failed: the check cell is missing", ""
-    if "NameError" in error_names(cell) and answer is not None and error_names(answer):
-        cell = answer
-    for output in cell.outputs:
-        if output.output_type == "error":
-            if output.ename in (KERNEL_DIED, NOT_RUN, NO_RESULT):
-                return output.evalue, ""
-            if output.ename == TIMED_OUT:
-                return "the cell ran out of time", ""
-            return f"error: {output.ename}: {output.evalue}"[:200], ""
-    report = next((o.data[CHECK_MIME] for o in cell.outputs if CHECK_MIME in o.get("data", {})), None)
-    return (report["state"], report["mistake"]) if report else ("failed: no result", "")
+    error = next((output for output in cell.outputs if output.output_type == "error"), None)
+    if error is None:
+        report = next((o.data[CHECK_MIME] for o in cell.outputs if CHECK_MIME in o.get("data", {})), None)
+        return (report["state"], report["mistake"]) if report else ("failed: no result", "")
+    if error.ename in (KERNEL_DIED, NOT_RUN):
+        return error.evalue, ""
+    if error.ename == TIMED_OUT:
+        return "the cell ran out of time", ""
+    if error.ename == "NameError" and f"'{name}'" in error.evalue:  # no such function: the answer cell says why
+        said = next((o for o in (answer or {}).get("outputs", []) if o.output_type == "error"), error)
+        return f"error: {said.ename}: {said.evalue}"[:200], ""
+    return f"failed: {error.ename}: {error.evalue}"[:200], ""
 
 
 def _trouble(notebook: NotebookNode) -> str:
@@ -197,14 +244,14 @@ def _trouble(notebook: NotebookNode) -> str:
     return ""
 
 
-def _why(outcome: dict) -> str:
-    """Return the last line of nbgrader's complaint, without paths."""
-    if "KeyboardInterrupt" in outcome.get("error", ""):
+def _why(outcome: dict, work: Path) -> str:
+    """Return the error that nbgrader met, in one line and without paths."""
+    text = outcome.get("log", "") + "\n" + outcome.get("error", "")
+    if "KeyboardInterrupt" in text:
         raise KeyboardInterrupt
-    lines = [line for line in outcome.get("log", "").splitlines() if line.startswith("[ERROR]")]
-    text = lines[0].removeprefix("[ERROR]").strip() if lines else ""
-    last = [line for line in outcome.get("error", "").strip().splitlines() if line.strip()]
-    return " ".join((text or (last[-1] if last else "nbgrader could not grade it")).split())[:300]
+    errors = [line.strip() for line in text.splitlines() if re.match(r"\s*[\w.]*(Error|Exception|Entry)\b: ", line)]
+    last = errors[0] if errors else "nbgrader could not grade it"
+    return last.replace(str(work.resolve()), "").replace(str(work), "")[:300]
 
 
 def _feedback(api: NbGraderAPI, work: Path, submission: Submission) -> Path | None:

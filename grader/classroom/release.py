@@ -17,6 +17,9 @@ from grader.classroom.nbgrader_api import course_api
 from grader.execution import CELL_SECONDS, kernel_config, quiet_kernel, verify
 from grader.paths import NOTEBOOKS, SOLUTIONS, chapters, notebook_path
 
+# A chapter kept as text beside its notebook (jupytext) holds the solutions.
+NOT_FOR_STUDENTS = ("*.py", "*.md", ".*", "__pycache__")
+
 
 class ReleaseError(Exception):
     """A chapter cannot be released; the message says why and what to do."""
@@ -62,7 +65,7 @@ def generate(chapter: str, solutions: Path, target: Path, db_url: str) -> None:
     """
     with tempfile.TemporaryDirectory() as scratch:
         source = Path(scratch) / "source"
-        shutil.copytree(solutions / chapter, source / chapter, ignore=shutil.ignore_patterns(".ipynb_checkpoints"))
+        shutil.copytree(solutions / chapter, source / chapter, ignore=shutil.ignore_patterns(*NOT_FOR_STUDENTS))
         api = course_api(Path(scratch), source_directory="source", release_directory="release", db_url=db_url)
         result = api.generate_assignment(chapter, force=True, create=True)
         if not result["success"]:

@@ -80,7 +80,7 @@ def exercise_table(graded: Sequence[Graded]) -> Table:
     for name in dict.fromkeys(score.exercise for score in scores):
         mine = [score for score in scores if score.exercise == name]
         tried = [score for score in mine if score.result != "not attempted"]
-        right = sum(score.points == score.max_points for score in mine)
+        right = sum(score.points >= score.max_points for score in mine)
         common = Counter(score.mistake for score in mine if score.mistake).most_common(3)
         table.add_row(name, str(right), f"{len(tried)}/{len(mine)}", ", ".join(f"{m} ({n})" for m, n in common))
     return table

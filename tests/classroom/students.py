@@ -69,6 +69,17 @@ def zero_variance_fraction(rewards, group_size):
 
 BROKEN_SYNTAX = "def zero_variance_fraction(rewards, group_size:\n    return 0"
 
+COMPILED_LOOP = """
+def sequence_logprob(logits, token_ids, prompt_len, temperature=1.0):
+    return float(sum(range(10**13)))
+"""
+
+LAMBDA = """
+import numpy as np
+
+zero_variance_fraction = lambda rewards, group_size: grpo.zero_variance_fraction(rewards, group_size)
+"""
+
 NOISY = """
 import sys, warnings
 import numpy as np
@@ -143,6 +154,35 @@ def hand_in(folder: Path) -> None:
     _write(folder, "rosa", right, name="two.ipynb")
     _write(folder, "sam", nbformat.read(notebook_path(NOTEBOOKS, OTHER_CHAPTER), as_version=4))
     (folder / "tess" / CHAPTER).mkdir(parents=True)
+
+    # What honest people do to a notebook without noticing.
+    copied = copy.deepcopy(right)
+    answer = next(i for i, c in enumerate(copied.cells) if c.source.startswith("def log_softmax"))
+    copied.cells.insert(answer, copy.deepcopy(copied.cells[answer]))
+    copied.cells[answer].id = "copied-cell"
+    copied.cells[answer].source = "helper_rows = 2"  # the first half of a split cell, say
+    _write(folder, "abe", copied)
+    lost = copy.deepcopy(right)
+    lost.cells = [c for c in lost.cells if "log_softmax" not in c.metadata.get("nbgrader", {}).get("grade_id", "")]
+    _write(folder, "bea", lost)
+    no_setup = copy.deepcopy(right)
+    setup = next(c for c in no_setup.cells if "from grader import check" in c.source)
+    setup.source = "import grpo\nimport numpy as np\nimport matplotlib.pyplot as plt\ncheck = 1.0 == 1.0"
+    _write(folder, "cai", no_setup)
+    _write(folder, "dot", with_answers({"zero_variance_fraction": LAMBDA}, right))
+    _write(folder, "eli", with_answers({"sequence_logprob": COMPILED_LOOP}, right))
+    alias = {"sequence_logprob": "sequence_logprob = group_relative_advantage"}
+    _write(folder, "fay", with_answers(alias, right))
+    misplaced = _write(folder, "gil", right)
+    misplaced.rename(folder / "gil" / "chapter two.IPYNB")
+    bom = _write(folder, "hal", right)
+    bom.write_bytes(b"\xef\xbb\xbf" + bom.read_bytes())
+    _write(folder, "zoe\u0308", right)  # the accent as a character of its own
+
+
+def hand_in_one(folder: Path, student: str) -> None:
+    """Write one student's right answers."""
+    _write(folder, student, solved())
 
 
 def _write(folder: Path, student: str, notebook: NotebookNode, name: str = f"{CHAPTER}.ipynb") -> Path:

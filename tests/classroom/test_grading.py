@@ -6,15 +6,18 @@ import os
 
 import pytest
 import students
+from nbgrader.api import Gradebook
 from typer.testing import CliRunner
 
 from grader import cli
+from grader.classroom.grading import GradingError, _alone, grade_class
 from grader.exercises import EXERCISES
 
 CHAPTER = students.CHAPTER
 FULL = {name: float(e.points) for name, e in EXERCISES.items() if e.chapter == CHAPTER}
 BLANK = {name: None for name in FULL}
-ROSTER = ["ana", "ben", "uma"]
+ROSTER = ["ana", "ben", "uma", "zo\u00eb"]
+CARELESS = {"abe", "bea", "cai", "dot", "eli", "fay", "gil", "hal", "zo\u00eb"}
 
 
 def digest(folder):
@@ -40,7 +43,8 @@ class Graded:
         return next(r for r in self.scores if r["student"] == student and r["exercise"] == exercise)
 
     def state(self, student):
-        return self.submissions[student]["state"], self.submissions[student]["reason"]
+        reason = self.submissions[student]["reason"]
+        return self.submissions[student]["state"], reason.replace("not on the roster", "").strip("; ")
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +70,7 @@ def graded(tmp_path_factory):
 
 def test_every_name_has_a_row_and_every_exercise_one_each(graded):
     everybody = {"ana", "ben", "cleo", "dev", "eve", "finn", "gus", "hana", "ivo", "kim", "lea", "max", "nia", "oli"}
-    everybody |= {"quin", "rosa", "sam", "tess", "uma"}
+    everybody |= {"quin", "rosa", "sam", "tess", "uma"} | CARELESS
     assert set(graded.submissions) == everybody and graded.exit_code == 0
     assert len(graded.scores) == len(everybody) * len(FULL)
 
@@ -151,14 +155,51 @@ def test_all_wrong_is_zero(graded):
         ("kim", "failed", "not a readable Jupyter notebook"),
         ("rosa", "failed", "several notebooks (one.ipynb, two.ipynb)"),
         ("sam", "failed", "this is 01_rollouts_and_rewards"),
-        ("tess", "missing", "holds no notebook"),
-        ("uma", "missing", "no folder"),
+        ("tess", "missing", "no notebook of this chapter"),
+        ("uma", "missing", "nothing was handed in"),
     ],
 )
 def test_what_cannot_be_graded_says_why_and_is_never_a_zero(graded, student, state, words):
     assert graded.state(student)[0] == state and words in graded.state(student)[1]
     assert graded.points(student) == BLANK
     assert all(row["result"] == state for row in graded.scores if row["student"] == student)
+
+
+@pytest.mark.parametrize(
+    "student, remark",
+    [
+        ("abe", "the cell log_softmax_answer stands there more than once"),
+        ("cai", ""),
+        ("dot", ""),
+        ("gil", "handed in as chapter two.IPYNB"),
+        ("hal", ""),
+        ("zo\u00eb", ""),
+    ],
+)
+def test_careless_but_right_earns_all_points(graded, student, remark):
+    assert graded.points(student) == FULL and graded.state(student) == ("graded", remark)
+
+
+def test_a_deleted_exercise_costs_that_exercise(graded):
+    assert graded.points("bea") == {**FULL, "log_softmax": 0}
+    assert graded.row("bea", "log_softmax")["result"] == "not attempted"
+    assert "log_softmax_answer was missing" in graded.state("bea")[1]
+
+
+def test_a_loop_in_compiled_code_costs_that_exercise_and_is_flagged(graded):
+    assert graded.points("eli") == {**FULL, "sequence_logprob": 0}
+    state, reason = graded.state("eli")
+    assert state == "needs review" and "ran out of time" in reason
+    assert graded.row("eli", "sequence_logprob")["result"] == "the cell ran out of time"
+
+
+def test_another_exercises_function_is_graded_as_what_the_cell_asks_for(graded):
+    assert graded.points("fay") == {**FULL, "sequence_logprob": 0}
+
+
+def test_the_roster_marks_who_is_not_on_it(graded):
+    assert graded.submissions["cleo"]["reason"] == "not on the roster"
+    assert graded.submissions["ana"]["reason"] == ""
 
 
 def test_feedback_pages_name_the_mistake(graded):
@@ -180,3 +221,33 @@ def test_nothing_to_grade_is_said(tmp_path):
     result = CliRunner().invoke(cli.app, ["grade", str(empty), "--work", str(tmp_path / "w")])
     assert result.exit_code == 1 and "holds no submission" in result.output.replace("\n", " ")
     assert CliRunner().invoke(cli.app, ["grade", str(empty), "--chapter", "99_x"]).exit_code == 2
+
+
+def test_one_grading_at_a_time(tmp_path):
+    students.hand_in_one(tmp_path / "submitted", "ana")
+    with _alone(tmp_path / "work"), pytest.raises(GradingError, match="another grading"):
+        grade_class(tmp_path / "submitted", tmp_path / "work")
+
+
+def test_a_grade_by_hand_is_kept_and_flagged_and_the_seed_is_checked(tmp_path):
+    students.hand_in_one(tmp_path / "submitted", "ana")
+    (first,) = grade_class(tmp_path / "submitted", tmp_path / "work", seed=3)
+    assert first.state == "graded" and all(score.points == score.max_points for score in first.scores)
+    with Gradebook(f"sqlite:///{tmp_path}/work/gradebook.db") as gradebook:
+        grade = gradebook.find_grade("log_softmax", CHAPTER, CHAPTER, "ana")
+        grade.manual_score = 1.5
+        gradebook.db.commit()
+    (second,) = grade_class(tmp_path / "submitted", tmp_path / "work", seed=3)
+    score = next(score for score in second.scores if score.exercise == "log_softmax")
+    assert (score.points, score.result) == (1.5, "graded by hand")
+    assert second.state == "needs review" and "the check gives 4" in second.reason
+    arguments = ["grade", str(tmp_path / "submitted"), "--work", str(tmp_path / "work"), "--seed", "-3"]
+    assert CliRunner().invoke(cli.app, arguments).exit_code == 2
+
+
+def test_a_broken_gradebook_is_said(tmp_path):
+    students.hand_in_one(tmp_path / "submitted", "ana")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "gradebook.db").write_text("this is no database, only some text of more than 100 bytes " * 5)
+    with pytest.raises(GradingError, match="gradebook"):
+        grade_class(tmp_path / "submitted", tmp_path / "work")

@@ -1,9 +1,11 @@
 """Calling a student's function: nothing it does may get out."""
 
 import builtins
+import os
 import random
 import signal
 import sys
+import time
 import warnings
 
 import numpy as np
@@ -58,7 +60,7 @@ def test_every_kind_of_exception_is_caught(error):
 def test_an_exception_whose_message_cannot_be_read():
     class Odd(Exception):
         def __str__(self):
-            raise RuntimeError
+            raise SystemExit
 
     def f():
         raise Odd
@@ -167,6 +169,34 @@ def test_global_state_is_as_before():
     assert call_all(f, [call()])[0].kind == "value"
     assert (np.random.rand(), random.random(), torch.rand(1).item()) == expected  # noqa: NPY002
     assert np.geterr() == errors and np.get_printoptions() == printing and builtins.input is reads
+
+
+def test_folder_and_environment_are_as_before(tmp_path):
+    before = os.getcwd(), dict(os.environ)
+
+    def f():
+        os.chdir(tmp_path)
+        os.environ["SOME_VARIABLE"] = "x"
+        os.environ.pop("PATH", None)
+
+    call_all(f, [call()])
+    assert (os.getcwd(), dict(os.environ)) == before
+
+
+def test_a_lone_surrogate_can_be_shown():
+    def f():
+        print("\ud800")
+        raise RuntimeError("\ud800")
+
+    outcome = call_once(f, call())
+    assert (outcome.printed + outcome.raised.message).encode("utf-8")
+
+
+@posix
+def test_a_check_as_a_whole_has_a_limit(monkeypatch):
+    monkeypatch.setattr("grader.calling.SECONDS_PER_CHECK", 0.3)
+    kinds = [o.kind for o in call_all(lambda: time.sleep(0.2), [call()] * 4)]
+    assert kinds == ["value", "timeout", "not run", "not run"]
 
 
 def test_input_is_refused_by_name():

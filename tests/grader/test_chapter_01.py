@@ -48,11 +48,67 @@ def test_right_groups_without_any_check_earn_3_of_5_and_hear_two_reasons():
     assert [part.mistake for part in report.parts[2:]] == ["misalignment accepted", "any group size accepted"]
 
 
+def grouped(prompt_ids, completions):
+    groups = {}
+    for p, c in zip(prompt_ids, completions, strict=False):
+        groups.setdefault(p, []).append(c)
+    return groups
+
+
+def first_g(ids, completions, size):
+    return {p: group[:size] for p, group in grouped(ids, completions).items()}
+
+
+def chunks_of_sorted_rows(ids, completions, size):
+    rows = sorted(range(len(ids)), key=ids.__getitem__)
+    chunks = [rows[i : i + size] for i in range(0, len(rows), size)]
+    return {ids[chunk[0]]: [completions[row] for row in chunk] for chunk in chunks}
+
+
+@pytest.mark.parametrize(
+    ("answer", "passed", "mistake"),
+    [
+        (chunks_of_sorted_rows, [True, True, True, False], "sorted and cut into chunks"),
+        (first_g, [True, True, True, False], "any group size accepted"),
+        (
+            lambda ids, texts, size: {str(p): g for p, g in grouped(ids, texts).items()},
+            [False, False, True, False],
+            "ids turned into texts",
+        ),
+        (
+            lambda ids, texts, size: list(grouped(ids, texts).values()),
+            [False, False, True, False],
+            "list instead of a dict",
+        ),
+        (lambda ids, texts, size: {ids[0]: texts[:1]}, [False, False, True, False], "return inside the loop"),
+    ],
+)
+def test_forms_of_a_group_and_forgotten_sizes_are_told_apart(answer, passed, mistake):
+    def group_rollouts(prompt_ids, completions, group_size):
+        if len(prompt_ids) != len(completions):
+            raise ValueError
+        return answer(prompt_ids, completions, group_size)
+
+    report = check(group_rollouts, seed=2)
+    assert (states(report), report.mistake) == (passed, mistake)
+
+
+def test_an_error_that_is_returned_is_named():
+    def group_rollouts(prompt_ids, completions, group_size):
+        groups = grouped(prompt_ids, completions)
+        if len(prompt_ids) != len(completions) or group_size < 1 or any(len(g) != group_size for g in groups.values()):
+            return ValueError("no groups")
+        return groups
+
+    report = check(group_rollouts, seed=2)
+    assert (report.points, report.mistake) == (3, "error returned, not raised")
+
+
 # --- extract_boxed_strict ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("pattern", [r"\\boxed\{(.*?)\}", r"\\boxed\{(.+?)\}", r"\\boxed\{([^}]*)\}"])
+@pytest.mark.parametrize("pattern", [r"\\boxed\{(.*?)\}", r"\\boxed\{([^}]*)\}"])
 def test_the_usual_patterns_lose_what_they_cannot_do_and_hear_why(pattern, seed):
     def extract_boxed_strict(text):
         found = re.findall(pattern, text)
@@ -80,13 +136,77 @@ def test_a_greedy_pattern_without_white_space_is_recognised(seed):
 
 def test_a_nested_pattern_of_fixed_depth_earns_all_but_the_deep_braces():
     def extract_boxed_strict(text):
-        last = text.rfind(r"\boxed")
-        found = re.match(r"\\boxed\s*\{((?:[^{}]|\{[^{}]*\})*)\}", text[last:]) if last >= 0 else None
+        last = [m.start() for m in re.finditer(r"\\boxed(?![A-Za-z])", text)][-1:]
+        found = re.match(r"\\boxed\s*\{((?:[^{}]|\{[^{}]*\})*)\}", text[last[0] :]) if last else None
         return found and found.group(1)
 
     report = check(extract_boxed_strict, seed=3)
     assert (report.points, report.state) == (4, "partly right")
     assert states(report) == [True, False, True, True, True]
+
+
+@pytest.mark.parametrize("pattern", ["\boxed{", r"\Boxed{"])
+def test_a_search_text_that_never_occurs_is_explained_by_the_backspace(pattern):
+    def extract_boxed_strict(text):
+        start = text.rfind(pattern)
+        return text[start + len(pattern) : text.find("}", start)] if start >= 0 else None
+
+    report = check(extract_boxed_strict, seed=0)
+    assert (report.points, report.mistake) == (0, r"\b is a backspace, or no return")
+    assert "backspace" in str(report)
+
+
+def extract_by_rfind(text, command, result):
+    start = text.rfind(command)
+    rest = text[start + len(command) :].lstrip() if start >= 0 else ""
+    depth = 0
+    for i, character in enumerate(rest):
+        depth += (character == "{") - (character == "}")
+        if depth == 0:
+            return result(rest, i) if i else None
+    return None
+
+
+@pytest.mark.parametrize(
+    ("command", "result", "mistakes"),
+    [
+        (r"\boxed", lambda rest, i: rest[1:i], ["", "", "another command hides the box", "", ""]),
+        (
+            r"\boxed",
+            lambda rest, i: rest[1:i] or None,
+            ["empty box taken for no answer", "", "another command hides the box", "", ""],
+        ),
+        (
+            r"\boxed",
+            lambda rest, i: rest[1:i].strip(),
+            ["", "", "another command hides the box", "", "content stripped"],
+        ),
+        (
+            "boxed",
+            lambda rest, i: rest[1:i],
+            ["", "", "another command hides the box", "", "searched without the backslash"],
+        ),
+    ],
+)
+def test_what_earned_full_points_once_is_caught(command, result, mistakes):
+    report = check(lambda text: extract_by_rfind(text, command, result), exercise="extract_boxed_strict", seed=4)
+    assert [part.mistake for part in report.parts] == mistakes
+
+
+@pytest.mark.parametrize(
+    ("cut", "mistake"),
+    [
+        (lambda answer: "{" + answer, "opening brace returned along"),
+        (lambda answer: answer + "}", "closing brace returned along"),
+        (lambda answer: answer[:-1], "last character lost"),
+    ],
+)
+def test_off_by_one_is_named(cut, mistake):
+    def extract_boxed_strict(text):
+        answer = grpo.extract_boxed_strict(text)
+        return None if answer is None else cut(answer)
+
+    assert check(extract_boxed_strict, seed=0).mistake == mistake
 
 
 @pytest.mark.parametrize(
@@ -141,6 +261,48 @@ def test_float_without_a_net_loses_the_odd_answers(seed):
     report = check(reward_rlvr, seed=seed)
     assert states(report) == [True, True, False, False, True]
     assert report.mistake == "crash on an answer that is no number"
+
+
+@pytest.mark.parametrize(
+    ("compare", "mistakes"),
+    [
+        (lambda a, t: a.strip(" {}$.") == t.strip(), ["", "", *["signs stripped off the answer"] * 2, ""]),
+        (lambda a, t: a.replace(" ", "") == t.replace(" ", ""), ["", *["blanks deleted, line ends kept"] * 2, "", ""]),
+        (lambda a, t: eval(a) == eval(t), ["", "", *["expression evaluated, with a crash"] * 2, ""]),
+    ],
+)
+def test_sentences_about_a_comparison_are_true_for_it(compare, mistakes):
+    def reward_rlvr(text, truth):
+        if not truth or not truth.strip():
+            raise ValueError
+        answer = grpo.extract_boxed_strict(text)
+        return float(answer is not None and compare(answer, truth))
+
+    assert [part.mistake for part in check(reward_rlvr, seed=5).parts] == mistakes
+
+
+def test_a_box_made_from_the_truth_a_blank_truth_and_a_missing_return_are_named():
+    def anywhere(text, truth):
+        if not truth or not truth.strip():
+            raise ValueError
+        return 1.0 if r"\boxed{" + truth + "}" in text else 0.0
+
+    def no_return(text, truth):
+        if grpo.reward_rlvr(text, truth) == 1.0:
+            return 1.0
+
+    def blank(text, truth):
+        if not truth:
+            raise ValueError
+        return grpo.reward_rlvr(text, truth) if truth.strip() else 0.0
+
+    def name(fn):
+        return check(fn, exercise="reward_rlvr", seed=1).mistake
+
+    assert name(anywhere) == "truth searched in any box"
+    assert name(no_return) == "nothing returned for a wrong answer"
+    assert name(blank) == "blank truth accepted"
+    assert name(lambda text, truth: grpo.reward_rlvr(truth, text)) == "text and truth swapped"
 
 
 def test_the_lenient_verifier_is_no_solution():
@@ -200,6 +362,27 @@ def test_unpaid_texts_earn_nothing():
     assert (report.points, report.state) == (0, "wrong")
 
 
+def test_the_given_example_three_times_earns_nothing():
+    report = check(lambda truth: [f"It is certainly not {truth}."] * 3, exercise="fool_lenient_verifier", seed=0)
+    assert (report.points, report.mistake) == (0, "one text, more than once")
+
+
+def test_advice_is_about_the_completion_that_is_shown():
+    def two_reasons(truth):
+        return [rf"\boxed{{{truth}}}", f"not {truth}", r"\boxed{7}"]
+
+    def crowded_box(truth):
+        return [
+            f"not {truth}",
+            f"1{truth}",
+            rf"\boxed{{{truth}, if none of the many steps that lead here is wrong at all}}",
+        ]
+
+    report = check(two_reasons, exercise="fool_lenient_verifier", seed=0)
+    assert report.mistake == "" and "completion 3" in str(report) and "simply right" not in str(report)
+    assert check(crowded_box, exercise="fool_lenient_verifier", seed=0).mistake == "truth in a crowded box"
+
+
 def test_forgotten_raw_string_is_named():
     def fool_lenient_verifier(truth):
         return ["\boxed{" + truth + "} or \boxed{1}", f"not {truth}", f"1{truth}"]
@@ -237,6 +420,32 @@ def test_one_line_accuracy_earns_the_share_and_hears_the_rest(seed):
     assert [part.mistake for part in report.parts[1:]] == ["no strip", "input not checked", "input not checked"]
 
 
+@pytest.mark.parametrize(
+    ("is_right", "mistake"),
+    [
+        (lambda i, p, t: p is not None and t in p, "truth inside the answer"),
+        (lambda i, p, t: i > 0 and p == t, "first problem skipped"),
+    ],
+)
+def test_loose_or_skipped_comparisons_are_named(is_right, mistake):
+    def checkpoint_accuracy(predictions, truths):
+        grpo.checkpoint_accuracy(predictions, truths)
+        rows = [(p and p.strip(), t.strip()) for p, t in zip(predictions, truths, strict=True)]
+        return sum(is_right(i, p, t) for i, (p, t) in enumerate(rows)) / len(rows)
+
+    assert check(checkpoint_accuracy, seed=0).mistake == mistake
+
+
+def test_a_try_around_everything_is_named():
+    def checkpoint_accuracy(predictions, truths):
+        try:
+            return sum(p.strip() == t.strip() for p, t in zip(predictions, truths, strict=False)) / len(truths)
+        except (AttributeError, ZeroDivisionError):
+            return 0.0
+
+    assert check(checkpoint_accuracy, seed=0).mistake == "any error becomes 0.0"
+
+
 def test_nan_for_no_problems_is_no_error():
     def checkpoint_accuracy(predictions, truths):
         return grpo.checkpoint_accuracy(predictions, truths) if predictions or truths else float("nan")
@@ -255,7 +464,7 @@ def test_no_sentence_holds_a_solution(exercise):
     assert all(sentences)
     for sentence in sentences:
         for code in re.findall(r"`([^`]*)`", sentence):
-            assert not re.search(r"==|!=|\breturn\b|\bfor\b|\bif\b|\braise\b|\w\(.*\w.*\)\.|strip\(\)", code), sentence
+            assert not re.search(r"==|!=|\b(return|for|if|raise)\s+\w|\w\(.*\w.*\)\.|strip\(\)", code), sentence
 
 
 @pytest.mark.parametrize("exercise", chapter_01.EXERCISES, ids=lambda exercise: exercise.name)

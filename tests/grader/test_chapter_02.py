@@ -98,6 +98,29 @@ def test_who_forgets_only_the_nan_loses_one_point_and_sees_that_call():
     assert "nan" in report.parts[3].evidence.call
 
 
+@pytest.mark.parametrize(
+    ("compute", "mistake"),
+    [
+        (lambda r, G, eps: normal(r.reshape(G, -1).T, eps), "groups mixed by the reshape"),
+        (lambda r, G, eps: normal(r.reshape(-1, G)[:1], eps), "only the first group returned"),
+        (lambda r, G, eps: normal(r.reshape(-1, G), 1e-4), "eps of the argument ignored"),
+        (lambda r, G, eps: normal(r.reshape(-1, G), eps, power=2), "divided by the variance"),
+        (lambda r, G, eps: np.round(normal(r.reshape(-1, G), eps), 4), "rounded"),
+    ],
+)
+def test_slips_around_the_formula_are_named(compute, mistake):
+    def answer(rewards, group_size, eps=1e-4):
+        if group_size < 2 or np.isnan(rewards).any() or len(rewards) % group_size:
+            raise ValueError("bad group")
+        return compute(np.array(rewards, float), group_size, eps)
+
+    assert graded("group_relative_advantage", answer).mistake == mistake
+
+
+def normal(groups, eps, power=1):
+    return (groups - groups.mean(1, keepdims=True)) / (groups.std(1, ddof=1, keepdims=True) ** power + eps)
+
+
 # --- rollout_advantages (CASES B1) ---
 
 
@@ -137,6 +160,21 @@ def test_a_right_answer_without_checks_loses_the_errors_only():
 
     report = graded("rollout_advantages", answer)
     assert [part.passed for part in report.parts] == [True, True, False]
+
+
+@pytest.mark.parametrize(("end", "mistake"), [(0, "eps not passed on"), (-1, "taken from the wrong end")])
+def test_the_points_do_not_depend_on_the_seed(end, mistake):
+    def answer(prompt_ids, rewards, group_size, eps=1e-4):
+        if len(prompt_ids) != len(rewards) or any(list(prompt_ids).count(p) != group_size for p in prompt_ids):
+            raise ValueError("no whole groups")
+        if np.isnan(rewards).any():
+            raise ValueError("NaN")
+        queues = by_hand(prompt_ids, rewards, eps if end else 1e-4)
+        return [queues[p].pop(end) for p in prompt_ids]
+
+    reports = [graded("rollout_advantages", answer, seed) for seed in range(12)]
+    assert {report.mistake for report in reports} == {mistake}
+    assert {report.points for report in reports} == {1 if end else 2}
 
 
 # --- zero_variance_fraction ---
@@ -198,6 +236,13 @@ def test_one_row_right_and_arrays_wrong():
     assert report.mistake == "whole-array normaliser"
 
 
+def test_pythons_own_max_and_other_logarithms_are_named():
+    own_max = graded("log_softmax", lambda x: x - max(x) - np.log(np.exp(x - max(x)).sum(axis=-1, keepdims=True)))
+    log10 = graded("log_softmax", lambda x: x - np.log10(np.exp(x - x.max()).sum()) - x.max())
+    assert (own_max.points, own_max.mistake) == (2, "Python's own max")
+    assert log10.parts[0].mistake == "sum in base 10"
+
+
 # --- sequence_logprob (CASES C1, C2, C7) ---
 
 
@@ -255,6 +300,27 @@ def test_a_forgotten_temperature_costs_one_point():
     report = graded("sequence_logprob", guarded(answer))
     assert (report.points, report.mistake) == (4, "temperature left out")
     assert "temperature 2 gives -0.1269" in says(report) and "give -0.3133" in says(report)
+
+
+def test_a_slice_with_an_array_of_ids_adds_up_a_block():
+    def answer(logits, ids, prompt_len, temperature):
+        return log_softmax(logits / temperature)[prompt_len - 1 :, ids[prompt_len:]].sum()
+
+    report = graded("sequence_logprob", guarded(answer))
+    assert (report.points, report.mistake) == (3, "a block instead of pairs")
+
+
+def test_ids_of_the_prompt_are_looked_at_too():
+    def answer(logits, token_ids, prompt_len, temperature=1.0):
+        if len(logits) != len(token_ids) - 1 or not 0 < prompt_len < len(token_ids):
+            raise ValueError("shapes")
+        if not all(0 <= token < logits.shape[1] for token in token_ids[prompt_len:]):
+            raise ValueError("ids")
+        logps = log_softmax(logits / temperature)
+        return sum(logps[t - 1, token_ids[t]] for t in range(prompt_len, len(token_ids)))
+
+    report = graded("sequence_logprob", answer)
+    assert (report.points, report.mistake) == (4, "ids of the prompt not checked")
 
 
 def test_a_product_of_probabilities_underflows():

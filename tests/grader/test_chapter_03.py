@@ -86,7 +86,7 @@ def test_another_reading_of_the_ratio_is_named(reading, mistake, points, seed):
     report = check(rollout_ratio, seed=seed)
     assert report.points == points
     assert report.mistake == mistake
-    assert report.parts[-1].mistake == "different shapes accepted"
+    assert report.parts[-1].mistake == "shapes left to numpy"
 
 
 def test_the_worked_number_is_the_rollout_sum_of_case_d5():
@@ -107,6 +107,22 @@ def test_a_quotient_of_probabilities_loses_only_the_long_rollouts():
 
     report = check(rollout_ratio, seed=1)
     assert states(report) == [True, True, False, True]
+
+
+@pytest.mark.parametrize("seed", (0, 7, 11))
+def test_a_clipped_ratio_is_shown_with_the_call_that_it_belongs_to(seed):
+    def rollout_ratio(new_logps, old_logps):
+        if new_logps.shape != old_logps.shape:
+            raise ValueError("shapes")
+        return np.clip(np.exp(np.sum(new_logps - old_logps)), 0.8, 1.2)
+
+    report = check(rollout_ratio, seed=seed)
+    assert report.mistake == "clipped already"
+    assert states(report) == [False, False, False, True]
+    part = BY_NAME["rollout_ratio"].parts[1]
+    place, sentence = part.holds([1.0, 1.2, 0.8], part.calls(np.random.default_rng(seed)))
+    assert place == 1
+    assert "1.2 here and 0.8" in sentence
 
 
 # --- clipped_surrogate: the four corners (cases D3 and C13) --------------------------------------------------
@@ -131,6 +147,23 @@ def test_min_before_multiplying_keeps_the_points_for_good_rollouts(seed):
     report = check(clipped_surrogate, seed=seed)
     assert report.mistake == "min before multiplying"
     assert states(report)[:2] == [True, False]
+
+
+@pytest.mark.parametrize("seed", (0, 7, 11))
+@pytest.mark.parametrize(
+    ("formula", "mistake", "points"),
+    [
+        (lambda r, a, e: np.minimum(r * a, np.clip(r, 1 / (1 + e), 1 + e) * a), "lower limit 1/(1 + eps)", 2),
+        (lambda r, a, e: np.minimum(r * a, np.clip(r * a, 1 - e, 1 + e)), "clip on the product", 0),
+        (lambda r, a, e: np.clip(r * a, 1 - e, 1 + e), "only the product, clipped", 0),
+    ],
+)
+def test_other_ranges_earn_the_same_with_every_seed(formula, mistake, points, seed):
+    def clipped_surrogate(ratio, advantage, eps=0.2):
+        return formula(ratio, advantage, eps)
+
+    report = check(clipped_surrogate, seed=seed)
+    assert (report.mistake, report.points) == (mistake, points)
 
 
 def test_minus_the_maximum_of_two_losses_is_accepted():
@@ -170,6 +203,10 @@ def test_the_first_call_is_case_d4():
         (lambda d: np.exp(d) - 1, "delta not subtracted"),
         (lambda d: np.exp(d) - d - 1, "naive exp"),
         (lambda d: np.exp(d) - 1 - d, ""),
+        (lambda d: np.expm1(np.minimum(d, 80)) - np.minimum(d, 80) - 1, "1 subtracted twice"),
+        (lambda d: np.expm1(d) - d - 1, "1 subtracted twice, and no limit"),
+        (lambda d: np.expm1(np.maximum(d, 80)) - np.maximum(d, 80), "limited from below"),
+        (lambda d: np.maximum(np.exp(d) - d - 1, 0), "negative values cut off, and no limit"),
     ],
 )
 def test_other_formulas_are_named(formula, mistake, seed):
@@ -186,6 +223,18 @@ def test_the_formula_on_paper_earns_half_and_shows_the_delta_at_which_it_fails()
     assert states(report) == [True, True, False, False]
     assert "below 0" in report.parts[2].evidence.sentence
     assert "2e-09" in report.parts[2].evidence.call
+
+
+@pytest.mark.parametrize("seed", (0, 7, 11))
+@pytest.mark.parametrize("hide", [np.abs, lambda k3: np.maximum(k3, 0), lambda k3: np.where(k3 < 0, 0, k3)])
+def test_hiding_the_sign_does_not_bring_the_digits_back(hide, seed):
+    def kl_k3(delta):
+        delta = np.minimum(delta, 80)
+        return hide(np.exp(delta) - delta - 1)
+
+    report = check(kl_k3, seed=seed)
+    assert states(report) == [True, True, False, True]
+    assert "the digits got lost" in report.parts[2].evidence.sentence
 
 
 def test_one_point_three_times_k3_does_not_pass():
@@ -211,6 +260,28 @@ def test_the_broadcast_that_averages_to_nothing():
     assert _loss(np.ones(4), advantages[:, None], np.zeros(4)) == pytest.approx(0, abs=1e-12)
     with pytest.raises(ValueError, match="shape"):
         grpo.grpo_loss(np.ones(4), advantages[:, None], np.zeros(4))
+
+
+def test_tables_of_one_shape_are_told_from_shapes_that_differ():
+    def grpo_loss(ratios, advantages, deltas, clip_eps=0.2, kl_coef=0.0):
+        if not ratios.shape == advantages.shape == deltas.shape:
+            raise ValueError("shapes")
+        return _loss(ratios, advantages, deltas, clip_eps, kl_coef)
+
+    report = check(grpo_loss, seed=0)
+    assert states(report) == [True, True, False]
+    assert report.mistake == "tables accepted"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_k3_of_the_mean_delta_is_named(seed):
+    def grpo_loss(ratios, advantages, deltas, clip_eps=0.2, kl_coef=0.0):
+        loss = grpo.grpo_loss(ratios, advantages, deltas, clip_eps)
+        return loss + kl_coef * grpo.kl_k3(np.mean(deltas))
+
+    report = check(grpo_loss, seed=seed)
+    assert report.mistake == "k3 of the mean delta"
+    assert states(report) == [True, False, True]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -255,6 +326,8 @@ def _choice(logits, group_size, rng):
         ),
         (lambda x, n, rng: [rng.integers(len(x)) for _ in range(n)], "uniform"),
         (lambda x, n, rng: _choice(grpo.softmax(x), n, rng), "softmax twice"),
+        (lambda x, n, rng: rng.choice(len(x), n, p=x), "softmax missing"),
+        (lambda x, n, rng: [rng.choice(len(x), p=x) for _ in range(n)], "softmax missing"),
         (lambda x, n, rng: rng.choice(len(x), n, replace=False, p=grpo.softmax(x)), "without replacement"),
     ],
 )
@@ -296,6 +369,25 @@ def test_repeated_answers_that_numpy_adds_once_are_named():
     assert report.mistake == "repeated answers counted once"
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("minus", "centre", "mistake"),
+    [
+        (grpo.log_softmax, False, "log-probs for probabilities"),
+        (grpo.softmax, True, "advantages centred again"),
+    ],
+)
+def test_slips_that_cancel_in_a_complete_group_are_named(minus, centre, mistake, seed):
+    def policy_gradient_analytic(logits, actions, advantages):
+        weights = advantages - advantages.mean() if centre else advantages
+        rows = np.eye(len(logits))[actions] - minus(logits)
+        return (weights[:, None] * rows).mean(axis=0)
+
+    report = check(policy_gradient_analytic, seed=seed)
+    assert report.mistake == mistake
+    assert states(report)[:2] == [True, False]
+
+
 # --- finite_diff_gradient ------------------------------------------------------------------------------------
 
 
@@ -328,6 +420,43 @@ def test_an_x_that_is_not_put_back_is_named_and_the_change_noted():
     report = check(finite_diff_gradient, seed=2)
     assert report.mistake == "x not put back"
     assert any("`x`" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("seed", (0, 7, 11))
+@pytest.mark.parametrize(
+    ("slope", "mistake", "passed"),
+    [
+        (lambda f, x, e, h: (f(x + e) - f(x - e)) / 2 * h, "brackets missing around 2 * h", [False, False, False]),
+        (lambda f, x, e, h: (f(x + e) - f(x)) / h, "forward difference", [True, False, True]),
+        (lambda f, x, e, h: (f(x + e / h * 1e-5) - f(x - e / h * 1e-5)) / 2e-5, "h ignored", [True, False, True]),
+        # Five points: nearer to the derivative, and no step is ignored.
+        (
+            lambda f, x, e, h: (8 * (f(x + e) - f(x - e)) - f(x + 2 * e) + f(x - 2 * e)) / (12 * h),
+            "",
+            [True, False, True],
+        ),
+    ],
+)
+def test_each_slip_of_a_difference_costs_its_own_part(slope, mistake, passed, seed):
+    def finite_diff_gradient(f, x, h=1e-5):
+        return [slope(f, x, h * direction, h) for direction in np.eye(len(x))]
+
+    report = check(finite_diff_gradient, seed=seed)
+    assert report.mistake == mistake
+    assert states(report) == passed
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_steps_that_are_never_taken_back_add_up(seed):
+    def finite_diff_gradient(f, x, h=1e-5):
+        up, down, gradient = x.astype(float), x.astype(float), []
+        for i in range(len(x)):
+            up[i] += h
+            down[i] -= h
+            gradient.append((f(up) - f(down)) / (2 * h))
+        return gradient
+
+    assert check(finite_diff_gradient, seed=seed).mistake == "steps add up"
 
 
 # --- toy_loss_gradient (cases D1, D2 and E1) ------------------------------------------------------------------
@@ -376,6 +505,36 @@ def test_slopes_by_hand_are_named_and_the_other_half_is_paid(slope, mistake, pas
     assert passed is None or states(report) == passed
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_log_probs_picked_a_second_time_are_named(seed):
+    def toy_loss_gradient(logits, actions, advantages, old_logps, ref_logps, clip_eps=0.2, kl_coef=0.0):
+        return grpo.toy_loss_gradient(logits, actions, advantages, old_logps[actions], ref_logps, clip_eps, kl_coef)
+
+    report = check(toy_loss_gradient, seed=seed)
+    assert report.mistake == "old log-probs indexed by the actions"
+    assert states(report)[2]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_mean_over_the_unclipped_rollouts_is_named(seed):
+    def toy_loss_gradient(logits, actions, advantages, old_logps, ref_logps, clip_eps=0.2, kl_coef=0.0):
+        new = grpo.log_softmax(logits)[actions]
+        ratios = np.exp(new - old_logps)
+        keep = grpo.clip_gate(ratios, advantages, clip_eps)
+        slopes = (advantages * ratios + kl_coef * np.expm1(ref_logps - new))[keep]
+        return -(slopes @ (np.eye(len(logits))[actions] - grpo.softmax(logits))[keep]) / keep.sum()
+
+    report = check(toy_loss_gradient, seed=seed)
+    assert report.mistake == "mean over unclipped rollouts"
+    assert states(report) == [True, False, True, False]
+
+
+def test_no_text_of_a_report_uses_a_symbol_that_the_notebook_does_not():
+    exercise = BY_NAME["toy_loss_gradient"]
+    texts = [exercise.hint, *(part.says + part.hint for part in exercise.parts), *(m.says for m in exercise.mistakes)]
+    assert not any("rho" in text for text in texts)
+
+
 # --- toy_grpo_step (case E1) ----------------------------------------------------------------------------------
 
 
@@ -420,3 +579,37 @@ def test_uphill_instead_of_downhill_keeps_one_point():
     report = check(toy_grpo_step, seed=0)
     assert report.mistake == "ascent instead of descent"
     assert states(report) == [False, False, False, True]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("step", "mistake"),
+    [
+        (lambda x, a, old, ref, lr, eps, kl, n: (grpo.log_softmax(old), grpo.log_softmax(ref), lr, kl, eps),
+         "clip_eps and kl_coef exchanged"),
+        (lambda x, a, old, ref, lr, eps, kl, n: (grpo.log_softmax(old), grpo.log_softmax(ref), lr * n, eps, kl),
+         "step times the group size"),
+        (lambda x, a, old, ref, lr, eps, kl, n: (old, ref, lr, eps, kl),
+         "old and reference logits taken for log-probs"),
+    ],
+)  # fmt: skip
+def test_slips_in_handing_over_are_named(step, mistake, seed):
+    def toy_grpo_step(logits, ref_logits, old_logits, actions, rewards, learning_rate=0.1, clip_eps=0.2, kl_coef=0.0,
+                      advantage_eps=1e-4):  # fmt: skip
+        n = len(actions)
+        a = grpo.group_relative_advantage(rewards, n, advantage_eps).ravel()
+        old, ref, rate, eps, beta = step(logits, actions, old_logits, ref_logits, learning_rate, clip_eps, kl_coef, n)
+        return logits - rate * grpo.toy_loss_gradient(logits, actions, a, old[actions], ref[actions], eps, beta)
+
+    assert check(toy_grpo_step, seed=seed).mistake == mistake
+
+
+def test_finished_functions_that_would_do_the_work_are_mentioned():
+    def toy_loss_gradient(logits, actions, advantages, old_logps, ref_logps, clip_eps=0.2, kl_coef=0.0):
+        return grpo.finite_diff_gradient(
+            lambda x: grpo.toy_loss(x, actions, advantages, old_logps, ref_logps, clip_eps, kl_coef), logits
+        )
+
+    report = check(toy_loss_gradient, seed=0)
+    assert report.points == report.max_points
+    assert any("grpo.finite_diff_gradient" in note for note in report.notes)

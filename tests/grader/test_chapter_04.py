@@ -9,9 +9,7 @@ import grpo
 from grader.calling import call_all
 from grader.checking import run_check
 from grader.exercises import chapter_04
-from grader.exercises.chapter_04 import tables
 from grader.exercises.chapter_04.common import CHAPTER
-from grader.exercises.chapter_04.runs import DIAGNOSES, faulty_runs
 from grpo.expressions import (
     EXPRESSIONS,
     PREFIXES,
@@ -25,9 +23,11 @@ from grpo.expressions import (
     group_rewards,
     length_terms,
     per_token_policy,
+    tables,
     token_loss,
     token_weights,
 )
+from grpo.expressions.faulty_runs import DIAGNOSES, faulty_runs
 from grpo.expressions.per_token import loss_and_gradient, score_response
 
 SEEDS = (0, 7)

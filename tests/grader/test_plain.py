@@ -93,7 +93,12 @@ def test_endless_and_huge_containers_end():
     loop = []
     loop.append(loop)
     assert "nested" in repr(to_plain(loop))
-    assert "more than" in repr(to_plain([0] * (MAX_ITEMS + 10))[-1])
+    assert "more than" in to_plain([0] * (MAX_ITEMS + 10)).why
+    assert "thousands of digits" in to_plain(10**10_000).why
+    shared = [0]
+    for _ in range(15):
+        shared = [shared] * 10
+    assert "more than" in to_plain(shared).why
     assert "more than" in to_plain(np.zeros(MAX_ITEMS + 1)).why
 
 

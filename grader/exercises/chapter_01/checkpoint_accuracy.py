@@ -6,7 +6,7 @@ import numpy as np
 
 import grpo
 from grader.exercise import Alternative, Exercise, Mistake, Part, call
-from grader.exercises.chapter_01.common import CHAPTER
+from grader.exercises.chapter_01.common import CHAPTER, returns_its_errors
 
 
 def _checked_rows(predictions, truths):
@@ -104,6 +104,45 @@ def _accuracy_missing_truth_skipped(predictions, truths):
     return sum(p is not None and p.strip() == t.strip() for p, t in rows) / len(rows) if rows else 0.0
 
 
+def _accuracy_error_is_0(predictions, truths):
+    try:
+        return sum(p.strip() == t.strip() for p, t in zip(predictions, truths, strict=False)) / len(predictions)
+    except Exception:
+        return 0.0
+
+
+def _accuracy_missing_answer_is_0(predictions, truths):
+    grpo.checkpoint_accuracy(predictions, truths)
+    return 0.0 if None in predictions else grpo.checkpoint_accuracy(predictions, truths)
+
+
+def _accuracy_truth_inside(predictions, truths):
+    rows = _checked_rows(predictions, truths)
+    return sum(p is not None and t in p for p, t in rows) / len(rows)
+
+
+def _accuracy_inside_truth(predictions, truths):
+    rows = _checked_rows(predictions, truths)
+    return sum(p is not None and p in t for p, t in rows) / len(rows)
+
+
+def _accuracy_first_skipped(predictions, truths):
+    rows = _checked_rows(predictions, truths)
+    return _count(rows[1:]) / len(rows)
+
+
+def _accuracy_last_skipped(predictions, truths):
+    rows = _checked_rows(predictions, truths)
+    return _count(rows[:-1]) / len(rows)
+
+
+def _accuracy_error_returned(predictions, truths):
+    try:
+        return grpo.checkpoint_accuracy(predictions, truths)
+    except ValueError as error:
+        return error
+
+
 def _accuracy_by_loop(predictions, truths):
     if not truths or len(predictions) != len(truths):
         raise ValueError("nothing to measure")
@@ -145,6 +184,7 @@ CHECKPOINT_ACCURACY = Exercise(
                 call(["38", "21", "64", "90"], ["83", "12", "64", "9"]),
                 call(["83", "12", "64", "9"], ["83", "12", "64", "9"]),
                 call(["83", "12", "5"], ["83", "9", "12"]),
+                call(["183", "712", "9", "5"], ["83", "12", "90", "5"]),
             ],
             hint="How many are right, divided by how many problems there are.",
         ),
@@ -183,7 +223,47 @@ CHECKPOINT_ACCURACY = Exercise(
             hint="Two missing things must not be counted as a match. Look at each truth as in `reward_rlvr`.",
         ),
     ),
+    shortcuts=("reward_rlvr",),
     mistakes=(
+        Mistake(
+            "error returned, not raised",
+            _accuracy_error_returned,
+            "The error came back as if it were an accuracy. It is handed over like any value; an error has to be "
+            "raised to stop anything.",
+            symptom=returns_its_errors(grpo.checkpoint_accuracy),
+        ),
+        Mistake(
+            "any error becomes 0.0",
+            _accuracy_error_is_0,
+            "Whatever goes wrong ends in 0.0: a single missing answer wipes out all right ones, and a wrong file looks "
+            "like a checkpoint that can do nothing. A `try` around everything hides what you should hear about.",
+        ),
+        Mistake(
+            "a missing answer makes it 0.0",
+            _accuracy_missing_answer_is_0,
+            "As soon as one answer is `None`, the accuracy of all problems is 0.0. A missing answer is one wrong "
+            "answer; the others still count.",
+        ),
+        Mistake(
+            "truth inside the answer",
+            _accuracy_truth_inside,
+            "It was enough that the truth is a part of the answer: 183 counted as 83. The two have to be equal.",
+        ),
+        Mistake(
+            "answer inside the truth",
+            _accuracy_inside_truth,
+            "It was enough that the answer is a part of the truth: 9 counted as 90. The two have to be equal.",
+        ),
+        Mistake(
+            "first problem skipped",
+            _accuracy_first_skipped,
+            "The first problem was never counted as right. Python counts rows from 0.",
+        ),
+        Mistake(
+            "last problem skipped",
+            _accuracy_last_skipped,
+            "The last problem was never counted as right. The end of a `range` or of a slice is not part of it.",
+        ),
         Mistake(
             "divided by the answers given",
             _accuracy_answered_only,

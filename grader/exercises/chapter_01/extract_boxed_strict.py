@@ -93,8 +93,8 @@ def _extract_next_brace(text):
 
 
 def _extract_no_space(text):
-    start = text.rfind(r"\boxed")
-    return _content(text, start + len(r"\boxed")) if start >= 0 else None
+    starts = [match.end() for match in re.finditer(r"\\boxed(?![A-Za-z])", text)]
+    return _content(text, starts[-1]) if starts else None
 
 
 def _extract_one_piece(text):
@@ -144,6 +144,55 @@ def _extract_unclosed(text):
     return text[starts[-1] + 1 : end if end >= 0 else len(text)]
 
 
+def _extract_backspace(text):
+    start = text.rfind("\boxed{")
+    return None if start < 0 else _content(text, start + len("\boxed"))
+
+
+def _extract_opening_brace(text):
+    content = grpo.extract_boxed_strict(text)
+    return None if content is None else "{" + content
+
+
+def _extract_closing_brace(text):
+    content = grpo.extract_boxed_strict(text)
+    return None if content is None else content + "}"
+
+
+def _extract_first_lost(text):
+    content = grpo.extract_boxed_strict(text)
+    return None if content is None else content[1:]
+
+
+def _extract_last_lost(text):
+    content = grpo.extract_boxed_strict(text)
+    return None if content is None else content[:-1]
+
+
+def _extract_empty_is_none(text):
+    return grpo.extract_boxed_strict(text) or None
+
+
+def _extract_stripped(text):
+    content = grpo.extract_boxed_strict(text)
+    return None if content is None else content.strip()
+
+
+def _extract_no_backslash(text):
+    starts = [match.end() for match in re.finditer(r"boxed(?![A-Za-z])\s*", text)]
+    return _content(text, starts[-1]) if starts else None
+
+
+def _extract_hidden(text):
+    start = text.rfind(r"\boxed")
+    if start < 0:
+        return None
+    start += len(r"\boxed")
+    while text[start : start + 1].isspace():
+        start += 1
+    return _content(text, start)
+
+
 def _extract_by_recursion(text):
     opening = re.compile(r"\\boxed\s*\{")
 
@@ -154,7 +203,10 @@ def _extract_by_recursion(text):
             i = end_of_group(i + 1) + 1 if text[i] == "{" else i + 1
         raise EOFError
 
-    last = text.rfind(r"\boxed")
+    last = -1
+    for i in range(len(text)):
+        if text.startswith(r"\boxed", i) and not text[i + 6 : i + 7].isalpha():
+            last = i
     match = opening.match(text, last) if last >= 0 else None
     try:
         return text[match.end() : end_of_group(match.end())] if match else None
@@ -169,6 +221,7 @@ def _boxes_and_none(rng):
         call("The answer is 83."),
         call("Final: **42**"),
         call(rf"3 + 4 is 7, so I get \boxed{{{n}}}"),
+        call(r"\boxed{}", note="a box that holds the empty text"),
         call(f"I think it is {n}, and I am sure"),
     ]
 
@@ -188,6 +241,7 @@ def _several(rng):
     return [
         call(r"Guess \boxed{3}; corrected: \boxed{5}"),
         call(r"Thus \boxed{12}, i.e. \boxed{12}"),
+        call(r"\boxed{3} \boxedfoo{5}", note="two commands, one box"),
         call(rf"\boxed{{{a}}}? No, \boxed{{7}}. Or rather \boxed{{{b}}}"),
     ]
 
@@ -210,6 +264,8 @@ def _other_commands(rng):
         call(r"\fbox{5}"),
         call(r"\boxedfoo{5}"),
         call(r"\boxed 5"),
+        call("Put it in a boxed{5}", note="no backslash"),
+        call(r"\boxed{ 83 }"),
         call(rf"\boxed{{{a}}}, not \fbox{{{b}}}"),
     ]
 
@@ -222,7 +278,7 @@ EXTRACT_BOXED_STRICT = Exercise(
     reference=grpo.extract_boxed_strict,
     parts=(
         Part(
-            says="the content of a box, and None where there is no box",
+            says="the content of a box (an empty box holds ''), and None where there is no box",
             points=1,
             calls=_boxes_and_none,
             hint=r"Find `\boxed` first. If it is not there, there is no answer, whatever else the text says.",
@@ -234,10 +290,10 @@ EXTRACT_BOXED_STRICT = Exercise(
             hint="Walk over the characters and keep a number: how many braces are open right now?",
         ),
         Part(
-            says="of several boxes, the last one counts",
+            says="of several boxes, the last one counts; another command is no box",
             points=1,
             calls=_several,
-            hint="`str.rfind` searches from the end of a text.",
+            hint="`str.rfind` searches from the end of a text. What if it finds the beginning of a longer name there?",
         ),
         Part(
             says="if the last box is broken there is no answer, whatever was boxed before",
@@ -246,13 +302,66 @@ EXTRACT_BOXED_STRICT = Exercise(
             hint=r"Decide which `\boxed` counts before you look whether it is a good one.",
         ),
         Part(
-            says="white space may stand before the brace; other commands and a missing brace make no box",
+            says="white space may stand before the brace, and inside it stays; another command or no brace is no box",
             points=1,
             calls=_other_commands,
             hint=r"What may stand between `\boxed` and `{`? White space, and nothing else.",
         ),
     ),
     mistakes=(
+        Mistake(
+            r"\b is a backspace, or no return",
+            _extract_backspace,
+            r"Every call gave `None`. Either a `return` is missing, or your search text never occurs: between ordinary "
+            r"quotes `\b` is one character, the backspace, and in a pattern for `re` it means the edge of a word. Put "
+            r"an `r` before the quotes, and in a pattern write two backslashes.",
+        ),
+        Mistake(
+            "opening brace returned along",
+            _extract_opening_brace,
+            "The opening brace came back together with the answer: the slice starts one place too early.",
+        ),
+        Mistake(
+            "closing brace returned along",
+            _extract_closing_brace,
+            "The closing brace came back together with the answer: the slice ends one place too late. The end of a "
+            "slice is not part of it.",
+        ),
+        Mistake(
+            "first character lost",
+            _extract_first_lost,
+            "The first character of the answer is missing: the slice starts one place too late.",
+        ),
+        Mistake(
+            "last character lost",
+            _extract_last_lost,
+            "The last character of the answer is missing: the slice ends one place too early. The end of a slice is "
+            "not part of it already.",
+        ),
+        Mistake(
+            "empty box taken for no answer",
+            _extract_empty_is_none,
+            r"`\boxed{}` holds the empty text, and `None` came back. Python treats `''` as false, so `or` and `if` on "
+            "the content confuse an empty box with no box; a pattern with `+` refuses it too.",
+        ),
+        Mistake(
+            "content stripped",
+            _extract_stripped,
+            "White space inside the box was stripped. Here the content comes back exactly as written; the comparison "
+            "of the next exercise strips it, at one place for all.",
+        ),
+        Mistake(
+            "searched without the backslash",
+            _extract_no_backslash,
+            "The word boxed was enough, without its backslash. A sentence about something boxed is no answer; the "
+            "command is.",
+        ),
+        Mistake(
+            "another command hides the box",
+            _extract_hidden,
+            r"The last command of the text only begins with `\boxed`: it is `\boxedfoo`, and it hid the real box "
+            "before it. TeX reads letters as one name, as far as they go. Is the name over where you stop reading?",
+        ),
         Mistake(
             "first box",
             _extract_first,

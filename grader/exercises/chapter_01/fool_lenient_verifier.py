@@ -53,6 +53,15 @@ def _three_texts(value):
     return isinstance(value, (list, tuple)) and len(value) == 3 and all(isinstance(text, str) for text in value)
 
 
+def _form_fault(value):
+    """What is wrong with the form of an answer, as a sentence, or None."""
+    if not _three_texts(value):
+        return "return a list of three texts"
+    if len(set(value)) < 3:
+        return "two of the three completions are the same text"
+    return None
+
+
 def _paid(text, truth):
     return grpo.reward_lenient(text, truth) == 1.0
 
@@ -64,8 +73,8 @@ def _honest(text, truth):
 def _all_paid(values, calls):
     for value, one in zip(values, calls, strict=True):
         truth = one.args[0]
-        if not _three_texts(value):
-            return "return a list of three texts"
+        if fault := _form_fault(value):
+            return fault
         for number, text in enumerate(value, 1):
             if not _paid(text, truth):
                 return f"for the truth {truth}, the lenient verifier gives 0.0 to completion {number}: {text!r}"
@@ -75,8 +84,8 @@ def _all_paid(values, calls):
 def _none_right(values, calls):
     for value, one in zip(values, calls, strict=True):
         truth = one.args[0]
-        if not _three_texts(value):
-            return "return a list of three texts"
+        if fault := _form_fault(value):
+            return fault
         for number, text in enumerate(value, 1):
             if _honest(text, truth):
                 return (
@@ -91,8 +100,8 @@ def _none_right(values, calls):
 def _all_different(values, calls):
     for value, one in zip(values, calls, strict=True):
         truth = one.args[0]
-        if not _three_texts(value):
-            return "return a list of three texts"
+        if fault := _form_fault(value):
+            return fault
         used = [weakness_used(text, truth) for text in value]
         for number, weakness in enumerate(used, 1):
             if not weakness:
@@ -136,6 +145,10 @@ def _fool_one_text(truth):
     return rf"\boxed{{{truth}}} or \boxed{{0}}"
 
 
+def _fool_same_text(truth):
+    return [f"It is certainly not {truth}."] * 3
+
+
 def _fool_83(truth):
     return [r"\boxed{83} or \boxed{84}", r"\boxed{8,3}", "not 83"]
 
@@ -150,6 +163,11 @@ def _fool_too_early(truth):
         rf"\boxed{{1{truth}}}",
         f"It is {truth}. " + "I have checked this very carefully, and I am quite sure of it.",
     ]
+
+
+def _fool_crowded_box(truth):
+    box = rf"\boxed{{{truth} is what comes out when all the tens and all the ones are added with care}}"
+    return [rf"\boxed{{{truth}}} or \boxed{{0}}", rf"\boxed{{1{truth}}}", box]
 
 
 def _fool_wrong(truth):
@@ -180,15 +198,37 @@ def _is_the_same_for_all(values, calls):
 
 
 def _has_honest(values, calls):
-    return any(_honest(text, truth) for text, truth in _pairs(values, calls))
+    pairs = _pairs(values, calls)
+    return all(_paid(*pair) for pair in pairs) and any(_honest(*pair) for pair in pairs)
 
 
-def _has_too_early(values, calls):
-    return any(not _paid(text, truth) and truth in text for text, truth in _pairs(values, calls))
+def _has_same_text(values, calls):
+    return bool(_pairs(values, calls)) and any(len(set(value)) < 3 for value in values)
 
 
-def _has_unpaid(values, calls):
-    return any(not _paid(text, truth) for text, truth in _pairs(values, calls))
+def _first_unpaid(values, calls):
+    """(completion without commas, truth) of the completion that the first part's sentence is about.
+
+    None if all are paid, and if another completion is honest: then two parts fail for two reasons, and a named
+    mistake would stand under both.
+    """
+    pairs = _pairs(values, calls)
+    unpaid = [(text.replace(",", ""), truth) for text, truth in pairs if not _paid(text, truth)]
+    return unpaid[0] if unpaid and not any(_honest(text, truth) for text, truth in pairs) else None
+
+
+def _is_crowded_box(values, calls):
+    text, truth = _first_unpaid(values, calls) or ("", "?")
+    return any(truth in content for content in re.findall(r"\\boxed\s*\{([^}]*)", text))
+
+
+def _is_too_early(values, calls):
+    text, truth = _first_unpaid(values, calls) or ("", "?")
+    return truth in text
+
+
+def _is_plainly_wrong(values, calls):
+    return _first_unpaid(values, calls) is not None
 
 
 def _has_twins(values, calls):
@@ -245,10 +285,39 @@ FOOL_LENIENT_VERIFIER = Exercise(
             symptom=_has_no_three_texts,
         ),
         Mistake(
+            "one text, more than once",
+            _fool_same_text,
+            "The same text stands in your list more than once. One of the three may be the example of the exercise; "
+            "the others are yours to find.",
+            symptom=_has_same_text,
+        ),
+        Mistake(
             "83 hard-coded",
             _fool_83,
             "The completions are the same for every truth. Build them from the argument `truth`.",
             symptom=_is_the_same_for_all,
+        ),
+        Mistake(
+            "truth in a crowded box",
+            _fool_crowded_box,
+            "That completion has the truth in a box, together with something else, and too far from the end of the "
+            "text. Where a box counts by its content, the truth has to be alone in it: up to the first closing brace, "
+            "or to the end of the text.",
+            symptom=_is_crowded_box,
+        ),
+        Mistake(
+            "truth too far from the end",
+            _fool_too_early,
+            "That completion names the truth without a box around it, and too early in the text. How many characters "
+            "does the second rule read?",
+            symptom=_is_too_early,
+        ),
+        Mistake(
+            "a plain wrong answer",
+            _fool_wrong,
+            "That completion is a plain wrong answer: the truth is not in it, and not even the lenient verifier pays "
+            "for that.",
+            symptom=_is_plainly_wrong,
         ),
         Mistake(
             "an honest answer",
@@ -256,20 +325,6 @@ FOOL_LENIENT_VERIFIER = Exercise(
             "One of the completions is simply right: its last box holds the truth. Both verifiers pay it, and "
             "rightly so. A trick is paid by the lenient one alone.",
             symptom=_has_honest,
-        ),
-        Mistake(
-            "truth too far from the end",
-            _fool_too_early,
-            "One of the completions names the truth, and the lenient verifier does not see it. How many characters "
-            "does its second rule read?",
-            symptom=_has_too_early,
-        ),
-        Mistake(
-            "a plain wrong answer",
-            _fool_wrong,
-            "One of the completions is a plain wrong answer: the truth is not in it, and not even the lenient "
-            "verifier pays for that.",
-            symptom=_has_unpaid,
         ),
         Mistake(
             "one trick, twice",

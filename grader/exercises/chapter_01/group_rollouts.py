@@ -9,7 +9,7 @@ import numpy as np
 
 import grpo
 from grader.exercise import Alternative, Exercise, Mistake, Part, call
-from grader.exercises.chapter_01.common import CHAPTER
+from grader.exercises.chapter_01.common import CHAPTER, returns_its_errors
 
 
 def _checked_groups(prompt_ids, completions, group_size):
@@ -95,6 +95,46 @@ def _group_total_only(prompt_ids, completions, group_size):
     return groups
 
 
+def _group_sorted_chunks(prompt_ids, completions, group_size):
+    if len(prompt_ids) != len(completions):
+        raise ValueError("one completion for each id, please")
+    rows = sorted(range(len(prompt_ids)), key=lambda row: prompt_ids[row])
+    chunks = [rows[i : i + group_size] for i in range(0, len(rows), group_size)]
+    return {prompt_ids[chunk[0]]: [completions[row] for row in chunk] for chunk in chunks}
+
+
+def _group_first_group_checked(prompt_ids, completions, group_size):
+    groups = _collect(prompt_ids, completions, group_size)
+    if len(next(iter(groups.values()))) != group_size:
+        raise ValueError("a group has another size")
+    return groups
+
+
+def _group_text_keys(prompt_ids, completions, group_size):
+    return {str(p): group for p, group in grpo.group_rollouts(prompt_ids, completions, group_size).items()}
+
+
+def _group_list(prompt_ids, completions, group_size):
+    return list(grpo.group_rollouts(prompt_ids, completions, group_size).values())
+
+
+def _group_return_in_loop(prompt_ids, completions, group_size):
+    ids = _checked_groups(prompt_ids, completions, group_size)
+    return {ids[0]: [completions[0]]}
+
+
+def _group_joined(prompt_ids, completions, group_size):
+    _checked_groups(prompt_ids, completions, group_size)
+    return {p: "".join(group) for p, group in _zipped(prompt_ids, completions).items()}
+
+
+def _group_error_returned(prompt_ids, completions, group_size):
+    try:
+        return grpo.group_rollouts(prompt_ids, completions, group_size)
+    except ValueError as error:
+        return error
+
+
 def _group_misaligned(prompt_ids, completions, group_size):
     groups = _zipped(prompt_ids, completions)
     if group_size < 1 or any(len(group) != group_size for group in groups.values()):
@@ -168,7 +208,8 @@ GROUP_ROLLOUTS = Exercise(
                 call([3, 5, 5, 3, 5, 3], _rising_texts(6), 3),
                 _shuffled_ids(rng),
             ],
-            hint="Which prompt does row i belong to? Only `prompt_ids[i]` knows; its place in the list does not.",
+            hint="Which prompt does row i belong to? Only `prompt_ids[i]` knows; its place in the list does not. Under "
+            "each id stands a list.",
         ),
         Part(
             says="inside a group the order of the input stays, and equal completions stay apart",
@@ -196,7 +237,9 @@ GROUP_ROLLOUTS = Exercise(
             calls=lambda rng: [
                 call(["a", "a"], ["x", "y"], 2),
                 call(["a", "a", "b"], ["x", "y", "z"], 2, note="b has one"),
+                call(["a", "b", "b"], ["x", "y", "z"], 2, note="a has one"),
                 call(["a", "a", "a", "b", "b"], ["v", "w", "x", "y", "z"], 2, note="a has three"),
+                call(["a", "a", "b", "b", "b"], ["v", "w", "x", "y", "z"], 2, note="b has three"),
                 call(["a", "a", "a", "b"], ["w", "x", "y", "z"], 2, note="three and one: the total looks right"),
                 call([], [], 0, note="groups of 0"),
             ],
@@ -205,6 +248,13 @@ GROUP_ROLLOUTS = Exercise(
         ),
     ),
     mistakes=(
+        Mistake(
+            "error returned, not raised",
+            _group_error_returned,
+            "The error came back as if it were the groups. It is handed over like any value, and nothing stops; "
+            "an error has to be raised.",
+            symptom=returns_its_errors(grpo.group_rollouts),
+        ),
         Mistake(
             "reshape without looking at ids",
             _group_reshape,
@@ -256,7 +306,43 @@ GROUP_ROLLOUTS = Exercise(
         Mistake(
             "any group size accepted",
             _group_any_size,
-            "`group_size` is not used: groups of any size were accepted.",
+            "Groups of any size went through without an error. `group_size` says how many completions each prompt "
+            "must have: with fewer, or with more (kept or cut off), somebody has to hear about it.",
+        ),
+        Mistake(
+            "sorted and cut into chunks",
+            _group_sorted_chunks,
+            "It looks as if the rows were sorted by id and cut into chunks of `group_size`. That is right as long as "
+            "each prompt has exactly so many. With one too few or too many, a chunk holds two prompts, and no error "
+            "says so.",
+        ),
+        Mistake(
+            "only the first group checked",
+            _group_first_group_checked,
+            "Only the first group was looked at; a later one of another size was accepted. Does a `return` stand "
+            "inside the loop that checks?",
+        ),
+        Mistake(
+            "ids turned into texts",
+            _group_text_keys,
+            "The ids that came in are numbers, the keys of your dict are texts. Whoever looks for prompt 3 finds only "
+            "'3'. Use the ids as they are.",
+        ),
+        Mistake(
+            "list instead of a dict",
+            _group_list,
+            "A list of groups came back. Nobody can tell from it which group belongs to which prompt; a dict says so.",
+        ),
+        Mistake(
+            "return inside the loop",
+            _group_return_in_loop,
+            "Only the first row was placed. A `return` inside the loop ends the function in its first round.",
+        ),
+        Mistake(
+            "completions joined into one text",
+            _group_joined,
+            "The completions of a prompt were joined into one long text. Each rollout gets a reward of its own, so "
+            "they have to stay apart, in a list.",
         ),
         Mistake(
             "only the total checked",

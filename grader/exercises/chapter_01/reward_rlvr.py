@@ -8,7 +8,13 @@ import numpy as np
 
 import grpo
 from grader.exercise import Alternative, Exercise, Mistake, Part, call
-from grader.exercises.chapter_01.common import CHAPTER, draw_number, draw_two_numbers, extract_by_splitting
+from grader.exercises.chapter_01.common import (
+    CHAPTER,
+    draw_number,
+    draw_two_numbers,
+    extract_by_splitting,
+    returns_its_errors,
+)
 
 
 def _checked_truth(truth):
@@ -68,18 +74,32 @@ def _reward_float_crash(text, truth):
     return float(answer is not None and float(answer) == float(truth))
 
 
-def _value_of(text):
-    """What `eval` would make of a number or of one +, -, * or / of two numbers; other text stays as it is."""
-    parts = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([-+*/])\s*(\d+(?:\.\d+)?)\s*)?", text)
-    if not parts:
-        return text
-    left, sign, right = float(parts[1]), parts[2], float(parts[3] or 1)
-    return {None: left, "+": left + right, "-": left - right, "*": left * right, "/": left / right}[sign]
+def _evaluated(text):
+    """What `eval` makes of a text. It only ever sees the inputs of this file, and no import gets through."""
+    return eval(text, {"__builtins__": {"__import__": lambda name: None}})
 
 
 def _reward_evaluated(text, truth):
     answer, truth = _answer(text), _checked_truth(truth)
-    return float(answer is not None and _value_of(answer) == _value_of(truth))
+    if answer is None:
+        return 0.0
+    try:
+        return float(_evaluated(answer) == _evaluated(truth))
+    except Exception:
+        return float(answer == truth)
+
+
+def _reward_evaluated_or_zero(text, truth):
+    answer, truth = _answer(text), _checked_truth(truth)
+    try:
+        return float(answer is not None and _evaluated(answer) == _evaluated(truth))
+    except Exception:
+        return 0.0
+
+
+def _reward_evaluated_crash(text, truth):
+    answer, truth = _answer(text), _checked_truth(truth)
+    return float(answer is not None and _evaluated(answer) == _evaluated(truth))
 
 
 def _reward_extracted_twice(text, truth):
@@ -91,12 +111,61 @@ def _reward_tail(text, truth):
     return float(_checked_truth(truth) in text[-50:])
 
 
+def _reward_whole_text(text, truth):
+    _checked_truth(truth)
+    return float(truth in text)
+
+
 def _reward_unboxed(text, truth):
     answer, truth = _answer(text), _checked_truth(truth)
     if answer is None:
         numbers = re.findall(r"\d+", text)
         answer = numbers[-1] if numbers else None
     return float(answer == truth)
+
+
+def _reward_signs_stripped(text, truth):
+    answer, truth = _answer(text), _checked_truth(truth)
+    return float(answer is not None and answer.strip(" {}$.") == truth)
+
+
+def _reward_signs_stripped_twice(text, truth):
+    answer, truth = _answer(text), _checked_truth(truth)
+    return float(answer is not None and answer.strip(" {}$.") == truth.strip(" {}$."))
+
+
+def _reward_blanks_deleted(text, truth):
+    _checked_truth(truth)
+    answer = grpo.extract_boxed_strict(text)
+    return float(answer is not None and answer.replace(" ", "") == truth.replace(" ", ""))
+
+
+def _reward_blanks_stripped(text, truth):
+    _checked_truth(truth)
+    answer = grpo.extract_boxed_strict(text)
+    return float(answer is not None and answer.strip(" ") == truth.strip(" "))
+
+
+def _reward_box_of_truth(text, truth):
+    _checked_truth(truth)
+    return float(r"\boxed{" + truth + "}" in text)
+
+
+def _reward_box_of_stripped_truth(text, truth):
+    return float(r"\boxed{" + _checked_truth(truth) + "}" in text)
+
+
+def _reward_nothing_for_wrong(text, truth):
+    return grpo.reward_rlvr(text, truth) or None
+
+
+def _reward_swapped(text, truth):
+    return grpo.reward_rlvr(truth, text)
+
+
+def _reward_box_in_truth(text, truth):
+    _checked_truth(truth)
+    return grpo.reward_rlvr(truth, text)
 
 
 def _reward_minus_one(text, truth):
@@ -110,6 +179,20 @@ def _reward_format_bonus(text, truth):
 def _reward_empty_truth(text, truth):
     answer = _answer(text)
     return float((answer or "") == truth.strip())
+
+
+def _reward_blank_truth(text, truth):
+    if not truth:
+        raise ValueError("no truth")
+    answer = _answer(text)
+    return float(answer is not None and answer == truth.strip())
+
+
+def _reward_error_returned(text, truth):
+    try:
+        return grpo.reward_rlvr(text, truth)
+    except ValueError as error:
+        return error
 
 
 def _reward_missing_truth(text, truth):
@@ -172,6 +255,9 @@ def _equal_texts(rng):
         call(r"\boxed{183}", "83"),
         call(r"\boxed{83.0}", "83"),
         call(r"\boxed{8 3}", "83"),
+        call(r"\boxed{83.}", "83"),
+        call(r"\boxed{$83$}", "83"),
+        call("83", r"\boxed{83}", note="the text has no box"),
         call(r"\boxed{b}", "B"),
         call(r"\boxed{80+3}", "83"),
         call(rf"\boxed{{{a}}}", a),
@@ -236,7 +322,15 @@ REWARD_RLVR = Exercise(
             hint="Look at `truth` before anything else. Blanks alone are no truth either.",
         ),
     ),
+    shortcuts=("reward_reasoning",),
     mistakes=(
+        Mistake(
+            "error returned, not raised",
+            _reward_error_returned,
+            "The error came back as if it were a reward. It is handed over like any value, and the run goes on "
+            "with it; an error has to be raised to stop anything.",
+            symptom=returns_its_errors(grpo.reward_rlvr),
+        ),
         Mistake(
             "substring match",
             _reward_substring,
@@ -265,6 +359,60 @@ REWARD_RLVR = Exercise(
             r"White space inside the answer was deleted too: `\boxed{8 3}` was paid for 83. Only the outer one goes.",
         ),
         Mistake(
+            "blanks deleted, line ends kept",
+            _reward_blanks_deleted,
+            r"`replace` deletes the blanks everywhere, so `\boxed{8 3}` was paid for 83, and leaves a line end where "
+            "it is. Asked for is the opposite: all kinds of white space, and only at the two ends.",
+        ),
+        Mistake(
+            "only blanks stripped",
+            _reward_blanks_stripped,
+            "Blanks were stripped, and a line end was not. White space is also what ends a line; a data file with a "
+            "line end behind each truth would give 0 to every rollout.",
+        ),
+        Mistake(
+            "signs stripped off the answer",
+            _reward_signs_stripped,
+            r"More than white space was stripped off the answer: `\boxed{83.}` and `\boxed{$83$}` were paid for 83. "
+            r"The last brace of `\frac{1}{2}` is gone then, too, and a right fraction gets 0.",
+        ),
+        Mistake(
+            "signs stripped off both",
+            _reward_signs_stripped_twice,
+            r"More than white space was stripped: `\boxed{83.}` and `\boxed{$83$}` were paid for 83. What else a text "
+            "has around its answer belongs to the answer, in the strict rule.",
+        ),
+        Mistake(
+            "truth searched in any box",
+            _reward_box_of_truth,
+            "It was enough that the truth stands in some box: an earlier one was paid, also before a broken last one. "
+            "And a blank inside the box hides a right answer. Extract what the last box holds, then compare.",
+        ),
+        Mistake(
+            "stripped truth searched in any box",
+            _reward_box_of_stripped_truth,
+            "It was enough that the truth stands in some box: an earlier one was paid, also before a broken last one. "
+            "And a blank inside the box hides a right answer. Extract what the last box holds, then compare.",
+        ),
+        Mistake(
+            "nothing returned for a wrong answer",
+            _reward_nothing_for_wrong,
+            "For a wrong answer `None` came back: one path through your function ends without giving anything back. "
+            "A mean over such rewards stops the run.",
+        ),
+        Mistake(
+            "text and truth swapped",
+            _reward_swapped,
+            "The two arguments are swapped: the box was searched for in the truth, and the text was taken for the "
+            "known answer. The order is text first, truth second.",
+        ),
+        Mistake(
+            "box searched for in the truth",
+            _reward_box_in_truth,
+            "The box was searched for in the truth instead of the text. The truth is the bare answer, so hardly "
+            "anything is ever paid.",
+        ),
+        Mistake(
             "case ignored",
             _reward_case_ignored,
             "Capital and small letters were treated as equal. In mathematics b and B are two names.",
@@ -287,15 +435,36 @@ REWARD_RLVR = Exercise(
             "as a program on your machine, and `9**9**9**9` never ends.",
         ),
         Mistake(
+            "expression evaluated, else 0",
+            _reward_evaluated_or_zero,
+            r"The answer was calculated: `\boxed{80+3}` was paid for 83, and right answers that are no calculation, "
+            r"such as `\frac{1}{2}`, got 0. And with `eval`, whatever a policy writes runs as a program on your "
+            "machine.",
+        ),
+        Mistake(
+            "expression evaluated, with a crash",
+            _reward_evaluated_crash,
+            r"The answer was calculated: `\boxed{80+3}` was paid for 83, and an answer that is no calculation raised "
+            "an error, which would end the run. And with `eval`, whatever a policy writes runs as a program on your "
+            "machine.",
+        ),
+        Mistake(
             "extraction applied twice",
             _reward_extracted_twice,
-            "Every reward is 0.0. It looks as if the box was searched for again inside of what came out of the box.",
+            "Every reward is 0.0. One way to get there: the box is searched for once more, inside of what came out of "
+            "it.",
         ),
         Mistake(
             "whole-tail window",
             _reward_tail,
-            "The truth was searched for in the last characters of the text. A text that ends in many numbers, or in "
-            '"not 83", is paid as well.',
+            "The truth was searched for in the text itself or in its last characters, boxed or not. A text of many "
+            'numbers, or "not 83", is paid as well.',
+        ),
+        Mistake(
+            "truth anywhere in the text",
+            _reward_whole_text,
+            'The truth was searched for in the text itself, boxed or not. A text of many numbers, or "not 83", is '
+            "paid as well.",
         ),
         Mistake(
             "unboxed number accepted",
@@ -317,8 +486,14 @@ REWARD_RLVR = Exercise(
         Mistake(
             "empty = empty counted right",
             _reward_empty_truth,
-            "An empty truth was accepted, and an answer that is not there was equal to it. Rows with missing data "
-            "would be counted as right.",
+            "A truth without anything in it was accepted. An answer that is empty or not there is equal to it, and "
+            "rows with missing data would be counted as right.",
+        ),
+        Mistake(
+            "blank truth accepted",
+            _reward_blank_truth,
+            "A truth of blanks alone went through. It is not empty before it is stripped, and empty after that: a hole "
+            "in the data like the others.",
         ),
         Mistake(
             "missing truth accepted",

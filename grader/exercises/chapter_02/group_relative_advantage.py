@@ -101,6 +101,35 @@ def _advantage_only_exact_ties(rewards, group_size, eps=1e-4):
     return np.where(std == 0, 0.0, (r - r.mean(axis=1, keepdims=True)) / np.where(std == 0, 1.0, std))
 
 
+def _advantage_mixed_groups(rewards, group_size, eps=1e-4):
+    _checked(rewards, group_size)
+    mixed = np.asarray(rewards, dtype=float).reshape(group_size, -1).T
+    return grpo.group_relative_advantage(mixed.ravel(), group_size, eps)
+
+
+def _advantage_first_group_only(rewards, group_size, eps=1e-4):
+    return grpo.group_relative_advantage(rewards, group_size, eps)[:1]
+
+
+def _advantage_variance(rewards, group_size, eps=1e-4):
+    r = _checked(rewards, group_size)
+    return (r - r.mean(axis=1, keepdims=True)) / (r.var(axis=1, ddof=1, keepdims=True) + eps)
+
+
+def _advantage_rounded(rewards, group_size, eps=1e-4):
+    return grpo.group_relative_advantage(rewards, group_size, eps).round(4)
+
+
+def _advantage_eps_ignored(rewards, group_size, eps=1e-4):
+    return grpo.group_relative_advantage(rewards, group_size, 1e-4)
+
+
+def _advantage_leave_one_out(rewards, group_size, eps=1e-4):
+    r = _checked(rewards, group_size)
+    others = (r.sum(axis=1, keepdims=True) - r) / (group_size - 1)
+    return (r - others) / (r.std(axis=1, ddof=1, keepdims=True) + eps)
+
+
 def _advantage_accepts_one(rewards, group_size, eps=1e-4):
     r = as_groups(rewards, group_size)
     with np.errstate(all="ignore"):
@@ -224,6 +253,7 @@ GROUP_RELATIVE_ADVANTAGE = Exercise(
             hint="Raise a ValueError before computing anything: numpy would only give NaN.",
         ),
     ),
+    shortcuts=("rollout_advantages",),
     mistakes=(
         Mistake(
             "ddof 0",
@@ -306,6 +336,40 @@ GROUP_RELATIVE_ADVANTAGE = Exercise(
             _advantage_only_exact_ties,
             "A std of exactly 0 is caught, and `eps` is not used elsewhere. Rewards that differ by rounding alone then "
             "still get advantages as large as real ones.",
+        ),
+        Mistake(
+            "groups mixed by the reshape",
+            _advantage_mixed_groups,
+            "One group works, several are mixed: the reshape made G rows of P, and turning it round afterwards does "
+            "not put the neighbours together again. Print the array after the reshape: does one row hold one prompt?",
+        ),
+        Mistake(
+            "only the first group returned",
+            _advantage_first_group_only,
+            "Only the first group came back. If you have a loop over the groups: does its `return` stand inside it?",
+        ),
+        Mistake(
+            "divided by the variance",
+            _advantage_variance,
+            "The centred rewards were divided by the variance. The std is its square root, and only the std has the "
+            "unit of the rewards.",
+        ),
+        Mistake(
+            "rounded",
+            _advantage_rounded,
+            "The numbers were rounded to four places. Round when you print; what others compute with keeps its digits.",
+        ),
+        Mistake(
+            "eps of the argument ignored",
+            _advantage_eps_ignored,
+            "The eps in use is always 0.0001, whatever the caller passes. The default value of an argument is not the "
+            "argument.",
+        ),
+        Mistake(
+            "leave-one-out mean",
+            _advantage_leave_one_out,
+            "Each reward was compared with the mean of the other rollouts. That is a real method (leave-one-out), and "
+            "another one: all numbers are G/(G-1) times as large. The course takes the mean of the whole group.",
         ),
         Mistake(
             "bad group accepted",

@@ -69,6 +69,30 @@ def _logsm_base_2(logits):
     return grpo.log_softmax(logits) / np.log(2)
 
 
+def _logsm_base_10(logits):
+    return grpo.log_softmax(logits) / np.log(10)
+
+
+def _logsm_sum_in_base_2(logits):
+    return _logsm_other_log(logits, np.log2)
+
+
+def _logsm_sum_in_base_10(logits):
+    return _logsm_other_log(logits, np.log10)
+
+
+def _logsm_other_log(logits, log):
+    x = as_float_rows(logits)
+    x = x - x.max(axis=-1, keepdims=True)
+    return x - log(np.exp(x).sum(axis=-1, keepdims=True))
+
+
+def _logsm_builtin_max(logits):
+    x = as_float_rows(logits)
+    shifted = x - max(x)
+    return shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+
+
 def _logsm_probabilities(logits):
     return _softmax(as_float_rows(logits))
 
@@ -239,6 +263,23 @@ LOG_SOFTMAX = Exercise(
             "of the row, some are even positive. A log-probability never is.",
         ),
         Mistake("log base 2", _logsm_base_2, "These are logs to base 2 (bits). The course uses natural logs."),
+        Mistake("log base 10", _logsm_base_10, "These are logs to base 10. The course uses natural logs."),
+        Mistake(
+            "sum in base 2",
+            _logsm_sum_in_base_2,
+            "The log of the sum is to base 2, while exp belongs to the natural log. The two must have the same base.",
+        ),
+        Mistake(
+            "sum in base 10",
+            _logsm_sum_in_base_10,
+            "The log of the sum is to base 10, while exp belongs to the natural log. The two must have the same base.",
+        ),
+        Mistake(
+            "Python's own max",
+            _logsm_builtin_max,
+            "A single row works. Python's own `max` cannot handle an array with several rows: it compares whole rows "
+            "with each other, and their comparison is neither true nor false. numpy's maximum knows axes.",
+        ),
         Mistake(
             "probabilities, no log",
             _logsm_probabilities,

@@ -80,6 +80,20 @@ def _rollouts_cut_to_integers(prompt_ids, rewards, group_size, eps=1e-4):
     return _rollouts_in_place(prompt_ids, rewards, group_size, eps, dtype=np.asarray(rewards).dtype)
 
 
+def _rollouts_eps_ignored(prompt_ids, rewards, group_size, eps=1e-4):
+    return grpo.rollout_advantages(prompt_ids, rewards, group_size)
+
+
+def _rollouts_reversed_queue(prompt_ids, rewards, group_size, eps=1e-4):
+    rows, r = _rollouts_checked(prompt_ids, rewards, group_size)
+    queues = {key: _normalised(r[group], eps).tolist() for key, group in rows.items()}
+    return np.array([queues[key].pop() for key in prompt_ids])
+
+
+def _rollouts_leave_one_out(prompt_ids, rewards, group_size, eps=1e-4):
+    return grpo.rollout_advantages(prompt_ids, rewards, group_size, eps) * group_size / (group_size - 1)
+
+
 def _rollouts_runs_only(prompt_ids, rewards, group_size, eps=1e-4):
     _, r = _rollouts_checked(prompt_ids, rewards, group_size)
     runs = [[row for row, _ in run] for _, run in groupby(enumerate(prompt_ids), key=lambda pair: pair[1])]
@@ -179,7 +193,13 @@ def _interleaved(rng):
 def _shuffled_together(rng):
     ids, rewards = ["u"] * 3 + ["s"] * 3, _distinct_rewards(rng, 6)
     order = list(range(6))
-    while not _tangled([ids[i] for i in order]) or [ids[i] for i in order[:1]] != ["u"]:
+    # In neither group does the middle rollout stay the middle one: who fills a group from its end is seen each time.
+    while (
+        not _tangled([ids[i] for i in order])
+        or ids[order[0]] != "u"
+        or [i for i in order if i < 3][1] == 1
+        or [i for i in order if i >= 3][1] == 4
+    ):
         order = rng.permutation(6).tolist()
     return [
         call(ids, rewards, 3),
@@ -285,6 +305,24 @@ ROLLOUT_ADVANTAGES = Exercise(
             "cut to whole numbers",
             _rollouts_cut_to_integers,
             "The numbers lost their fractions: the array that collects them has the integer type of the rewards.",
+        ),
+        Mistake(
+            "eps not passed on",
+            _rollouts_eps_ignored,
+            "The eps in use is always 0.0001, whatever the caller passes. Is the argument `eps` used anywhere in your "
+            "function?",
+        ),
+        Mistake(
+            "taken from the wrong end",
+            _rollouts_reversed_queue,
+            "Inside each prompt the advantages stand in reverse: the first rollout got that of the last. `pop()` takes "
+            "from the end of a list, not from its beginning.",
+        ),
+        Mistake(
+            "leave-one-out mean",
+            _rollouts_leave_one_out,
+            "Each reward was compared with the mean of the other rollouts. That is a real method (leave-one-out), and "
+            "another one: all numbers are G/(G-1) times as large. The course takes the mean of the whole group.",
         ),
         Mistake(
             "consecutive runs only",

@@ -99,6 +99,17 @@ def _seq_bad_input_accepted(logits, token_ids, prompt_len, temperature=1.0):
     return float(sum(logps[t - 1, token_ids[t]] for t in range(prompt_len, len(token_ids))))
 
 
+def _seq_block(logits, token_ids, prompt_len, temperature=1.0):
+    logps, ids = _scores_checked(logits, token_ids, prompt_len, temperature)
+    return float(logps[prompt_len - 1 :, ids[prompt_len:]].sum())
+
+
+def _seq_prompt_ids_unchecked(logits, token_ids, prompt_len, temperature=1.0):
+    ids, vocabulary = np.array(token_ids), np.shape(logits)[1]
+    ids[:prompt_len] = np.clip(ids[:prompt_len], 0, vocabulary - 1)
+    return grpo.sequence_logprob(logits, ids, prompt_len, temperature)
+
+
 def _require_scores(logits, token_ids, prompt_len):
     logits = np.asarray(logits)
     if logits.ndim != 2 or len(logits) != len(token_ids) - 1 or not 1 <= prompt_len < len(token_ids):
@@ -243,12 +254,15 @@ SEQUENCE_LOGPROB = Exercise(
                 call(_NEXT_TOKEN[:2], np.array([0, 1, 2]), 3, note="no answer"),
                 call(_NEXT_TOKEN[:2], np.array([0, 1, 3]), 1, note="the vocabulary is 0, 1, 2"),
                 call(_NEXT_TOKEN[:2], np.array([0, 1, -1]), 1, note="-1 is no token"),
+                call(_NEXT_TOKEN[:2], np.array([3, 1, 2]), 1, note="3 stands in the prompt"),
+                call(_NEXT_TOKEN[:2], np.array([-1, 1, 2]), 1, note="-1 stands in the prompt"),
             ],
             only_errors=True,
             hint="Three questions: does the number of rows fit the number of ids, is there a prompt and an answer, is "
             "every id in the vocabulary?",
         ),
     ),
+    shortcuts=("token_logprobs",),
     mistakes=(
         Mistake(
             "own position",
@@ -308,6 +322,18 @@ SEQUENCE_LOGPROB = Exercise(
             _seq_temperature_after,
             "The log-probs were divided by the temperature. Then their exponentials no longer sum to 1. At which step "
             "did the sampler divide?",
+        ),
+        Mistake(
+            "a block instead of pairs",
+            _seq_block,
+            "Too many numbers were added up: with a slice for the rows and an array of ids for the columns, numpy "
+            "takes every row with every id. For n tokens that is a block of n times n numbers; you want the n pairs.",
+        ),
+        Mistake(
+            "ids of the prompt not checked",
+            _seq_prompt_ids_unchecked,
+            "An id outside of the vocabulary was accepted because it stands in the prompt. It is not scored, but it "
+            "shows that ids and logits do not belong together.",
         ),
         Mistake(
             "raw logits summed",

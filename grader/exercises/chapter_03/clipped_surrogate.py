@@ -47,6 +47,15 @@ def _surrogate_clips_product(ratio, advantage, eps=0.2):
     return np.minimum(ratio * advantage, np.clip(ratio * advantage, 1.0 - eps, 1.0 + eps))
 
 
+def _surrogate_product_clipped_alone(ratio, advantage, eps=0.2):
+    return np.clip(np.asarray(ratio) * advantage, 1.0 - eps, 1.0 + eps)
+
+
+def _surrogate_inverse_below(ratio, advantage, eps=0.2):
+    ratio, advantage = as_floats(ratio, advantage)
+    return np.minimum(ratio * advantage, np.clip(ratio, 1.0 / (1.0 + eps), 1.0 + eps) * advantage)
+
+
 def _surrogate_fixed_eps(ratio, advantage, eps=0.2):
     return grpo.clipped_surrogate(ratio, advantage, 0.2)
 
@@ -79,10 +88,12 @@ def _surrogate_plain_python(ratio, advantage, eps=0.2):
     return np.array(flat).reshape(ratio.shape)
 
 
-def _ratios_of_all_kinds(rng):
-    """Ratios below, inside and above every clip range in use, in random order."""
-    kinds = [rng.uniform(0.2, 0.5, 2), rng.uniform(0.95, 1.05, 2), rng.uniform(1.6, 3, 2)]
-    return rng.permutation(np.concatenate(kinds))
+def _all_corners(rng):
+    """Ratios below, inside and above every clip range in use, each with an A of either sign, in random order."""
+    ratios = np.concatenate([rng.uniform(0.2, 0.5, 2), rng.uniform(0.95, 1.05, 2), rng.uniform(1.6, 3, 2)])
+    advantages = np.array([0.5, -1.0, 1.0, -0.5, 2.0, -2.0])
+    order = rng.permutation(6)
+    return ratios[order], advantages[order]
 
 
 CLIPPED_SURROGATE = Exercise(
@@ -124,7 +135,7 @@ CLIPPED_SURROGATE = Exercise(
             calls=lambda rng: [
                 call(np.array([0.5, 1.0, 2.0]), 1.0),
                 call(np.array([0.5, 1.0, 2.0]), 1.0, eps=0.1),
-                call(_ratios_of_all_kinds(rng), np.array([1.0, -1.0, 0.5, -0.5, 2.0, -2.0]), eps=0.3),
+                call(*_all_corners(rng), eps=0.3),
             ],
             hint="The range runs from 1 - eps to 1 + eps, with the `eps` of the argument. Use numpy "
             "functions that work on arrays and on single numbers.",
@@ -183,6 +194,18 @@ CLIPPED_SURROGATE = Exercise(
             "of .3 or -1 does not.",
         ),
         Mistake(
+            "only the product, clipped",
+            _surrogate_product_clipped_alone,
+            "The product r A was clipped to the range around 1, so even a bad rollout gets a positive number. "
+            "Only the ratio belongs into that range, and two products are compared in the end.",
+        ),
+        Mistake(
+            "lower limit 1/(1 + eps)",
+            _surrogate_inverse_below,
+            "The lower limit is the inverse of the upper one, .83 for eps = .2. That would be even in logs, but "
+            "PPO and GRPO measure the range on the ratio itself: eps down as well as up.",
+        ),
+        Mistake(
             "eps fixed at .2",
             _surrogate_fixed_eps,
             "The range is that of eps = .2, whatever `eps` is passed in.",
@@ -190,8 +213,7 @@ CLIPPED_SURROGATE = Exercise(
         Mistake(
             "clip around 0",
             _surrogate_around_zero,
-            "The ratio was clipped to -eps ... eps. A ratio says nothing changed when it is 1, so 1 is the "
-            "middle.",
+            "The ratio was clipped to -eps ... eps. A ratio says nothing changed when it is 1, so 1 is the middle.",
         ),
         Mistake(
             "mean taken",

@@ -107,6 +107,23 @@ def _loss_k2(ratios, advantages, deltas, clip_eps=0.2, kl_coef=0.0):
     return _loss_from(grpo.clipped_surrogate(r, a, clip_eps), d**2 / 2, kl_coef)
 
 
+def _loss_k3_of_the_mean(ratios, advantages, deltas, clip_eps=0.2, kl_coef=0.0):
+    r, a, d = _loss_inputs(ratios, advantages, deltas)
+    return _loss_from(grpo.clipped_surrogate(r, a, clip_eps), grpo.kl_k3(d.mean()), kl_coef)
+
+
+def _loss_tables_accepted(ratios, advantages, deltas, clip_eps=0.2, kl_coef=0.0):
+    if not np.shape(ratios) == np.shape(advantages) == np.shape(deltas):
+        raise ValueError("three arrays of one shape")
+    return _loss_broadcast(ratios, advantages, deltas, clip_eps, kl_coef)
+
+
+def _loss_deltas_not_checked(ratios, advantages, deltas, clip_eps=0.2, kl_coef=0.0):
+    if np.ndim(ratios) != 1 or np.shape(ratios) != np.shape(advantages):
+        raise ValueError("two flat arrays of one length")
+    return _loss_broadcast(ratios, advantages, deltas, clip_eps, kl_coef)
+
+
 def _loss_means_first(ratios, advantages, deltas, clip_eps=0.2, kl_coef=0.0):
     r, a, d = _loss_inputs(ratios, advantages, deltas)
     return _loss_from(grpo.clipped_surrogate(r.mean(), a.mean(), clip_eps), grpo.kl_k3(d), kl_coef)
@@ -194,8 +211,7 @@ GRPO_LOSS = Exercise(
             points=2,
             calls=_loss_pairs,
             holds=_penalty_is_added,
-            hint="Every rollout is compared with the reference, the wrong ones and those without any signal "
-            "too.",
+            hint="Every rollout is compared with the reference, the wrong ones and those without any signal too.",
         ),
         Part(
             says="shapes that differ, or are not flat, raise a ValueError",
@@ -236,8 +252,7 @@ GRPO_LOSS = Exercise(
         Mistake(
             "KL averaged over rewarded rollouts",
             _loss_kl_mean_of_rewarded,
-            "The mean of k3 runs over the rollouts with A > 0 only. It belongs to all rollouts, right or "
-            "wrong.",
+            "The mean of k3 runs over the rollouts with A > 0 only. It belongs to all rollouts, right or wrong.",
         ),
         Mistake(
             "KL skipped without a signal",
@@ -264,14 +279,12 @@ GRPO_LOSS = Exercise(
         Mistake(
             "max for min",
             _loss_max,
-            "The larger of the two products was taken in the surrogate. `grpo.clipped_surrogate` has the "
-            "right one.",
+            "The larger of the two products was taken in the surrogate. `grpo.clipped_surrogate` has the right one.",
         ),
         Mistake(
             "right only for A > 0",
             _loss_min_first,
-            "The minimum was taken over the ratios, before the multiplication by A. For bad rollouts that "
-            "is wrong.",
+            "The minimum was taken over the ratios, before the multiplication by A. For bad rollouts that is wrong.",
         ),
         Mistake(
             "clip_eps ignored",
@@ -301,14 +314,31 @@ GRPO_LOSS = Exercise(
         Mistake(
             "k2 for k3",
             _loss_k2,
-            "The penalty is the mean of k2. It has its merits, but GRPO's published loss, and this course, "
-            "use k3.",
+            "The penalty is the mean of k2. It has its merits, but GRPO's published loss, and this course, use k3.",
+        ),
+        Mistake(
+            "k3 of the mean delta",
+            _loss_k3_of_the_mean,
+            "The deltas were averaged first, and k3 was taken of their mean: rollouts that moved up and rollouts "
+            "that moved down cancel, and the distance looks small. Each rollout has its own k3.",
         ),
         Mistake(
             "means before the product",
             _loss_means_first,
             "Ratios and advantages were averaged first and combined afterwards. In a group the advantages "
             "have mean 0, so the signal is gone. Combine each ratio with its own advantage.",
+        ),
+        Mistake(
+            "tables accepted",
+            _loss_tables_accepted,
+            "Three arrays of shape (2, 2) gave a number. Their shapes agree, but they are not flat: this loss is "
+            "that of one group, one number per rollout. How many axes does each array have?",
+        ),
+        Mistake(
+            "deltas not checked",
+            _loss_deltas_not_checked,
+            "Ratios and advantages were compared with each other, the deltas with nothing: numpy repeats a single "
+            "delta for every rollout. All three belong in the comparison.",
         ),
         Mistake(
             "shapes not checked",

@@ -58,6 +58,27 @@ def _k3_naive_but_limited(delta):
     return np.exp(delta) - delta - 1.0
 
 
+def _k3_one_twice(delta):
+    return grpo.kl_k3(delta) - 1.0
+
+
+def _k3_one_twice_no_limit(delta):
+    return _k3_no_limit(delta) - 1.0
+
+
+def _k3_limited_from_below(delta):
+    delta = np.maximum(np.asarray(delta, dtype=float), 80.0)
+    return np.expm1(delta) - delta
+
+
+def _k3_cut_at_zero(delta):
+    return np.maximum(_k3_naive_but_limited(delta), 0.0)
+
+
+def _k3_cut_at_zero_no_limit(delta):
+    return np.maximum(_k3_naive(delta), 0.0)
+
+
 def _k3_no_limit(delta):
     delta = np.asarray(delta, dtype=float)
     return np.expm1(delta) - delta
@@ -89,12 +110,15 @@ def _k3_exponent_limited(delta):
     return np.expm1(np.where(delta > 80, 80.0, delta)) - delta
 
 
+_NEAR_ZERO = (0.0, 0.5, -0.5, 2e-9, -8e-10, 1e-8, -1e-8, 1e-7, -1e-6)
+
+
 def _tiny_deltas(rng):
     sizes = 10.0 ** rng.uniform(-10, -8.5, 10)
     return (sizes * np.where(rng.random(10) < 0.5, -1, 1)).tolist()
 
 
-def _k3_in_bounds(values, calls):
+def _k3_keeps_its_digits(values, calls):
     for i, (value, one) in enumerate(zip(values, calls, strict=True)):
         deltas, found = np.ravel(one.args[0]), np.ravel(np.asarray(value, dtype=float))
         if found.size != deltas.size:
@@ -102,8 +126,9 @@ def _k3_in_bounds(values, calls):
         for delta, k3 in zip(deltas, found, strict=True):
             if not k3 >= 0.0:
                 return i, f"the result is {k3:.4g}, below 0"
-            if abs(delta) < 1e-3 and k3 > delta**2:
-                return i, f"the result is {k3:.4g}, more than delta squared, {delta**2:.3g}"
+            right = float(grpo.kl_k3(delta))
+            if abs(delta) < 1e-3 and abs(k3 - right) > 0.1 * right:
+                return i, f"the result is {k3:.3g}, and {right:.3g} is right: the digits got lost"
             if abs(delta) > 0.1 and k3 == 0.0:
                 return i, "the result is 0, and only delta = 0 may give 0"
     return None
@@ -140,8 +165,8 @@ KL_K3 = Exercise(
         Part(
             says="never below 0, and next to nothing for a tiny delta",
             points=1,
-            calls=lambda rng: [call(x) for x in (0.0, 0.5, -0.5, 2e-9, -8e-10, 1e-8, *_tiny_deltas(rng))],
-            holds=_k3_in_bounds,
+            calls=lambda rng: [call(x) for x in (*_NEAR_ZERO, *_tiny_deltas(rng))],
+            holds=_k3_keeps_its_digits,
             hint="exp(delta) is 1 plus something tiny, and a float near 1 has room for 16 digits only. "
             "numpy has a function that computes exp(x) - 1 in one go.",
         ),
@@ -194,8 +219,25 @@ KL_K3 = Exercise(
         Mistake(
             "1 not subtracted",
             _k3_without_one,
-            "Everything is too large by 1: at delta = 0, where the two policies agree, the estimate must be "
-            "0.",
+            "Everything is too large by 1: at delta = 0, where the two policies agree, the estimate must be 0.",
+        ),
+        Mistake(
+            "1 subtracted twice",
+            _k3_one_twice,
+            "Everything is too small by 1: -1 at delta = 0, where 0 is due. `np.expm1` is exp(x) - 1 already, so "
+            "the 1 of the formula must not be subtracted once more.",
+        ),
+        Mistake(
+            "1 subtracted twice, and no limit",
+            _k3_one_twice_no_limit,
+            "Everything is too small by 1: -1 at delta = 0, where 0 is due. `np.expm1` is exp(x) - 1 already, so "
+            "the 1 of the formula must not be subtracted once more. And a delta of 1000 is not limited yet.",
+        ),
+        Mistake(
+            "limited from below",
+            _k3_limited_from_below,
+            "Every ordinary delta was turned into 80, so all results are the same enormous number. `np.maximum` "
+            "gives the larger of two numbers: which one do you want when delta is 1000, and which when it is 1?",
         ),
         Mistake(
             "delta added",
@@ -216,6 +258,18 @@ KL_K3 = Exercise(
             "a function for exp(x) - 1.",
         ),
         Mistake(
+            "negative values cut off",
+            _k3_cut_at_zero,
+            "Cutting at 0 hides the negative values, but the digits are lost all the same: for a tiny delta the "
+            "result is 0, or far too large. Compute exp(x) - 1 without the loss, then nothing needs cutting.",
+        ),
+        Mistake(
+            "negative values cut off, and no limit",
+            _k3_cut_at_zero_no_limit,
+            "Cutting at 0 hides the negative values, but the digits are lost all the same: for a tiny delta the "
+            "result is 0, or far too large. And a delta of 1000 gives infinity.",
+        ),
+        Mistake(
             "overflow",
             _k3_no_limit,
             "A large delta gives infinity, or a number that float32 cannot hold. One such rollout turns the "
@@ -230,8 +284,7 @@ KL_K3 = Exercise(
         Mistake(
             "mean taken",
             _k3_mean,
-            "One number came back for many deltas. Averaging is the job of `grpo_loss`; here each delta "
-            "keeps its own.",
+            "One number came back for many deltas. Averaging is the job of `grpo_loss`; here each delta keeps its own.",
         ),
     ),
     alternatives=(

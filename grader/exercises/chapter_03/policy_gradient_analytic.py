@@ -52,6 +52,16 @@ def _pg_logits_for_p(logits, actions, advantages):
     return a @ (onehot - logits) / len(a)
 
 
+def _pg_log_p(logits, actions, advantages):
+    logits, _, a, _, onehot = toy_arrays(logits, actions, advantages)
+    return a @ (onehot - grpo.log_softmax(logits)) / len(a)
+
+
+def _pg_centred_again(logits, actions, advantages):
+    a = np.asarray(advantages, dtype=float)
+    return grpo.policy_gradient_analytic(logits, actions, a - a.mean())
+
+
 def _pg_repeats_lost(logits, actions, advantages):
     logits, actions, a, p, _ = toy_arrays(logits, actions, advantages)
     gradient = -a.sum() * p
@@ -210,6 +220,18 @@ POLICY_GRADIENT_ANALYTIC = Exercise(
             "The logits were subtracted where probabilities are meant. The softmax is missing.",
         ),
         Mistake(
+            "log-probs for probabilities",
+            _pg_log_p,
+            "The log-probs were subtracted where the probabilities themselves are meant. While advantages sum to "
+            "0 nobody notices, since what is subtracted cancels. Otherwise all logits grow.",
+        ),
+        Mistake(
+            "advantages centred again",
+            _pg_centred_again,
+            "The mean of the advantages was subtracted first. They come in ready: where they do not sum to 0, that "
+            "is meant, and a single rollout would teach nothing.",
+        ),
+        Mistake(
             "repeated answers counted once",
             _pg_repeats_lost,
             "Where an answer came up twice, only one of its rollouts counts. With an array of indices, "
@@ -225,8 +247,7 @@ POLICY_GRADIENT_ANALYTIC = Exercise(
         Mistake(
             "gradient of pi, not of log pi",
             _pg_of_probability,
-            "There is a factor pi(a) too much: this is the gradient of the probability and not of its "
-            "logarithm.",
+            "There is a factor pi(a) too much: this is the gradient of the probability and not of its logarithm.",
         ),
         Mistake(
             "one row per rollout",
@@ -240,4 +261,5 @@ POLICY_GRADIENT_ANALYTIC = Exercise(
         Alternative("finite differences", _pg_by_differences),
     ),
     hint="`np.eye(K)[actions]` has one row per rollout, with a one at its answer.",
+    shortcuts=("finite_diff_gradient", "toy_loss_gradient"),
 )

@@ -62,8 +62,16 @@ def _ratio_quotient_of_logs(new_logps, old_logps):
     return np.sum(new_logps) / np.sum(old_logps)
 
 
+def _ratio_clipped(new_logps, old_logps):
+    return np.clip(np.exp(_log_ratios(new_logps, old_logps).sum()), 0.8, 1.2)
+
+
 def _ratio_any_shape(new_logps, old_logps):
     return np.exp(np.sum(new_logps) - np.sum(old_logps))
+
+
+def _ratio_shapes_left_to_numpy(new_logps, old_logps):
+    return np.exp(np.sum(np.asarray(new_logps) - np.asarray(old_logps)))
 
 
 def _ratio_by_loop(new_logps, old_logps):
@@ -86,11 +94,14 @@ def _logps(rng, tokens):
     return -rng.uniform(0.1, 2.0, tokens)
 
 
-def _drifted(rng, old, low=0.05, high=0.3):
-    """New log-probs for `old`: every token moved, most of them up, so that the readings of "ratio" differ."""
-    shift = rng.uniform(low, high, old.size)
-    shift[0] = -shift[0]
-    return np.minimum(old + shift, -0.001)
+def _drifted(rng, old):
+    """New log-probs for `old`: the first token fell a little, the others rose, so the readings of "ratio" differ.
+
+    From four tokens on the ratio is above 1.6: no clip range of the course holds it, nor its inverse.
+    """
+    shift = rng.uniform(0.2, 0.4, old.size)
+    shift[0] = -rng.uniform(0.05, 0.1)
+    return old + shift
 
 
 def _pair_of_logps(rng, tokens):
@@ -106,11 +117,14 @@ def _ratio_both_ways(rng):
 def _ratio_is_relative(values, calls):
     same, forth, back = (float(value) for value in values)
     if not abs(same - 1.0) < 1e-6:
-        return f"new and old are the same numbers, and the ratio is {same:.4g} instead of 1"
+        return 0, f"new and old are the same numbers, and the ratio is {same:.4g} instead of 1"
     if abs(forth - 1.0) < 1e-3:
-        return "new and old differ, and the ratio is 1"
+        return 1, "new and old differ, and the ratio is 1"
     if not abs(forth * back - 1.0) < 1e-4:
-        return f"with new and old exchanged the ratio {forth:.4g} becomes {back:.4g}: the two should multiply to 1"
+        return 1, (
+            f"the ratio is {forth:.4g} here and {back:.4g} with the two arguments exchanged: "
+            "multiplied they should be 1"
+        )
     return None
 
 
@@ -184,8 +198,7 @@ ROLLOUT_RATIO = Exercise(
         Mistake(
             "one ratio per token",
             _ratio_per_token,
-            "This is one ratio per token, the reading of chapters 04 and 05. Here the whole rollout has one "
-            "ratio.",
+            "This is one ratio per token, the reading of chapters 04 and 05. Here the whole rollout has one ratio.",
         ),
         Mistake(
             "old and new swapped",
@@ -202,8 +215,7 @@ ROLLOUT_RATIO = Exercise(
         Mistake(
             "last token only",
             _ratio_last_token,
-            "Only the last token counts in this ratio. The policy may have changed its mind about every "
-            "token.",
+            "Only the last token counts in this ratio. The policy may have changed its mind about every token.",
         ),
         Mistake(
             "difference of probabilities",
@@ -224,10 +236,22 @@ ROLLOUT_RATIO = Exercise(
             "numbers are still logs.",
         ),
         Mistake(
+            "clipped already",
+            _ratio_clipped,
+            "No ratio is above 1.2 or below .8: it was clipped here. Clipping is the job of `clipped_surrogate`, "
+            "which needs the ratio as it is, since a bad rollout's ratio counts in full.",
+        ),
+        Mistake(
             "different shapes accepted",
             _ratio_any_shape,
             "Log-probs of different shapes gave a number. If a token is missing on one side, the two sums "
             "are about two different texts and the ratio means nothing: stop with a ValueError.",
+        ),
+        Mistake(
+            "shapes left to numpy",
+            _ratio_shapes_left_to_numpy,
+            "numpy refuses to subtract 2 entries from 3, but it repeats a single entry, and it makes a table of a "
+            "column and a row. So some shapes that differ still gave a number: compare the shapes yourself.",
         ),
     ),
     alternatives=(

@@ -11,7 +11,7 @@ from grader.exercise import Alternative, Exercise, Mistake, Part, call
 from grader.exercises.chapter_03.common import CHAPTER, draw_seed
 from grader.plain import Rng
 
-_SHARES, _FRESH = slice(3, 5), slice(5, 8)  # the calls of the second and the third part
+_SHARES, _FRESH = slice(3, 6), slice(6, 9)  # the calls of the second and the third part
 _LONG = 3000
 
 
@@ -25,7 +25,9 @@ def _sample_calls(rng):
 
 
 def _share_calls(rng):
-    return [call(rng.permutation([2.0, 1.0, 0.0, -1.0]), _LONG, Rng(draw_seed(rng))) for _ in range(2)]
+    # The last logits could pass for probabilities: a function that takes them for such draws here and fails elsewhere.
+    policies = [[2.0, 1.0, 0.0, -1.0], [2.0, 1.0, 0.0, -1.0], [0.7, 0.1, 0.1, 0.1]]
+    return [call(rng.permutation(logits), _LONG, Rng(draw_seed(rng))) for logits in policies]
 
 
 def _fresh_calls(rng):
@@ -103,6 +105,10 @@ def _sample_reseeded_in_loop(logits, group_size, rng):
 
 def _sample_uniform(logits, group_size, rng):
     return rng.integers(0, len(logits), size=group_size)
+
+
+def _sample_no_softmax(logits, group_size, rng):
+    return rng.choice(len(logits), size=group_size, p=logits)
 
 
 def _sample_softmax_twice(logits, group_size, rng):
@@ -242,9 +248,11 @@ SAMPLE_GROUP = Exercise(
             _sample_counts,
             "This counts how often each answer came up. Each rollout's own answer number is asked for.",
             symptom=_looks_like(
-                lambda value, one: _draws(value) is not None
-                and _draws(value).size == len(one.args[0])
-                and _draws(value).sum() == one.args[1]
+                lambda value, one: (
+                    _draws(value) is not None
+                    and _draws(value).size == len(one.args[0])
+                    and _draws(value).sum() == one.args[1]
+                )
             ),
         ),
         Mistake(
@@ -264,6 +272,12 @@ SAMPLE_GROUP = Exercise(
             _sample_uniform,
             "All answers come up equally often: the logits play no part.",
             symptom=_looks_distributed(lambda logits: np.full(logits.size, 1 / logits.size)),
+        ),
+        Mistake(
+            "softmax missing",
+            _sample_no_softmax,
+            "The logits themselves were handed over as probabilities. They can be negative and need not sum to 1, "
+            "so numpy refuses most of them. Which function turns logits into probabilities?",
         ),
         Mistake(
             "softmax twice",

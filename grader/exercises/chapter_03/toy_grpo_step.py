@@ -46,6 +46,10 @@ def _step_logits_as_logps(logits, ref, old, actions, a, clip_eps, kl_coef):
     return -grpo.policy_gradient_analytic(logits, actions, slope)
 
 
+def _step_others_as_logps(logits, ref, old, actions, a, clip_eps, kl_coef):
+    return grpo.toy_loss_gradient(logits, actions, a, old[actions], ref[actions], clip_eps, kl_coef)
+
+
 def _with_ddof_0(rewards, eps):
     return (rewards - rewards.mean()) / (rewards.std() + eps)
 
@@ -230,8 +234,7 @@ TOY_GRPO_STEP = Exercise(
                     logits, old, ref, actions, a, *rest
                 )
             ),
-            "Old and reference are exchanged: the ratio needs the policy that sampled, the penalty the "
-            "frozen one.",
+            "Old and reference are exchanged: the ratio needs the policy that sampled, the penalty the frozen one.",
         ),
         Mistake(
             "clip_eps not passed on",
@@ -241,6 +244,32 @@ TOY_GRPO_STEP = Exercise(
                 )
             ),
             "The clip range is .2, whatever `clip_eps` is passed in.",
+        ),
+        Mistake(
+            "clip_eps and kl_coef exchanged",
+            _step_mistake(
+                gradient_of=lambda logits, ref, old, actions, a, eps, beta: _step_gradient(
+                    logits, ref, old, actions, a, beta, eps
+                )
+            ),
+            "`clip_eps` and `kl_coef` have changed places: the clip closes at once, and a penalty acts where none "
+            "was asked for. In which order does the gradient take them? Names are safer than places.",
+        ),
+        Mistake(
+            "step times the group size",
+            _step_mistake(
+                gradient_of=lambda logits, ref, old, actions, a, *rest: (
+                    len(actions) * _step_gradient(logits, ref, old, actions, a, *rest)
+                )
+            ),
+            "The step is as many times too long as the group has rollouts. The gradient of the loss is a mean over "
+            "the rollouts already; with a sum, the step would grow with the group.",
+        ),
+        Mistake(
+            "old and reference logits taken for log-probs",
+            _step_mistake(gradient_of=_step_others_as_logps),
+            "The raw logits of the old policy and of the reference were used as log-probs. Even with three equal "
+            "policies the ratios are then not 1. Logits become log-probs by log-softmax.",
         ),
         Mistake(
             "logits taken for log-probs",

@@ -36,6 +36,35 @@ def _right_coefficient(a, rho, gate, delta, eps, beta):
     return gate * a * rho - beta * (1 - np.exp(delta))
 
 
+def _toy_old_indexed(logits, actions, advantages, old_logps, ref_logps, clip_eps=0.2, kl_coef=0.0):
+    old = np.asarray(old_logps)[actions]
+    return grpo.toy_loss_gradient(logits, actions, advantages, old, ref_logps, clip_eps, kl_coef)
+
+
+def _toy_both_indexed(logits, actions, advantages, old_logps, ref_logps, clip_eps=0.2, kl_coef=0.0):
+    ref = np.asarray(ref_logps)[actions]
+    return _toy_old_indexed(logits, actions, advantages, old_logps, ref, clip_eps, kl_coef)
+
+
+def _open_gate(logits, actions, advantages, old_logps, clip_eps):
+    rho = np.exp(grpo.log_softmax(logits)[actions] - old_logps)
+    return grpo.clip_gate(rho, advantages, clip_eps)
+
+
+def _toy_mean_of_unclipped(logits, actions, advantages, old_logps, ref_logps, clip_eps=0.2, kl_coef=0.0):
+    unclipped = _open_gate(logits, actions, advantages, old_logps, clip_eps)
+    if not unclipped.any():
+        return np.full(len(logits), np.nan)
+    kept = (np.asarray(x)[unclipped] for x in (actions, advantages, old_logps, ref_logps))
+    return grpo.toy_loss_gradient(logits, *kept, clip_eps, kl_coef)
+
+
+def _toy_divided_by_unclipped(logits, actions, advantages, old_logps, ref_logps, clip_eps=0.2, kl_coef=0.0):
+    unclipped = _open_gate(logits, actions, advantages, old_logps, clip_eps).sum()
+    total = _toy_sum(logits, actions, advantages, old_logps, ref_logps, clip_eps, kl_coef)
+    return total / max(unclipped, 1)
+
+
 def _gate_above_only(a, rho, gate, delta, eps, beta):
     return ~((rho > 1 + eps) & (a > 0)) * a * rho - beta * (1 - np.exp(delta))
 
@@ -58,9 +87,7 @@ def _toy_ref_is_old(logits, actions, advantages, old_logps, ref_logps, clip_eps=
 
 
 def _toy_sum(logits, actions, advantages, old_logps, ref_logps, clip_eps=0.2, kl_coef=0.0):
-    return len(actions) * grpo.toy_loss_gradient(
-        logits, actions, advantages, old_logps, ref_logps, clip_eps, kl_coef
-    )
+    return len(actions) * grpo.toy_loss_gradient(logits, actions, advantages, old_logps, ref_logps, clip_eps, kl_coef)
 
 
 def _toy_sign(logits, actions, advantages, old_logps, ref_logps, clip_eps=0.2, kl_coef=0.0):
@@ -148,14 +175,13 @@ TOY_LOSS_GRADIENT = Exercise(
             points=2,
             calls=_off_policy_calls,
             hint="Go back to the picture of the clipped surrogate: on which flat piece does a good rollout "
-            "end, on which a bad one? What is d rho / d log pi?",
+            "end, on which a bad one? What is the derivative of the ratio by the log-prob?",
         ),
         Part(
             says="the KL penalty alone (all advantages 0), and 0 at the reference itself",
             points=2,
             calls=_kl_only_calls,
-            hint="Differentiate exp(d) - d - 1 by log pi, where d = log ref - log pi. What does it give at "
-            "d = 0?",
+            hint="Differentiate exp(d) - d - 1 by log pi, where d = log ref - log pi. What does it give at d = 0?",
         ),
         Part(
             says="everything at once, with another clip range",
@@ -208,7 +234,7 @@ TOY_LOSS_GRADIENT = Exercise(
         Mistake(
             "ratio left out",
             _gradient_mistake(lambda a, rho, gate, delta, eps, beta: gate * a - beta * (1 - np.exp(delta))),
-            "The coefficient lacks the factor rho. It is 1 in the first update, so the error shows only "
+            "The coefficient lacks the factor r, the ratio. It is 1 in the first update, so the error shows only "
             "later.",
         ),
         Mistake(
@@ -226,8 +252,31 @@ TOY_LOSS_GRADIENT = Exercise(
         Mistake(
             "reference = old",
             _toy_ref_is_old,
-            "The penalty compares with the old policy. The reference is a policy of its own, frozen from "
-            "the start.",
+            "The penalty compares with the old policy. The reference is a policy of its own, frozen from the start.",
+        ),
+        Mistake(
+            "old log-probs indexed by the actions",
+            _toy_old_indexed,
+            "`old_logps` was indexed by the actions, but it already has one entry per rollout, in their order: each "
+            "rollout is compared with the log-prob of another. Only the log-probs of all K answers need picking.",
+        ),
+        Mistake(
+            "old and reference log-probs indexed by the actions",
+            _toy_both_indexed,
+            "`old_logps` and `ref_logps` were indexed by the actions, but both already have one entry per rollout: "
+            "each rollout is compared with the log-prob of another. Only the log-probs of all K answers need picking.",
+        ),
+        Mistake(
+            "mean over unclipped rollouts",
+            _toy_mean_of_unclipped,
+            "The clipped rollouts were dropped before averaging. They have slope 0, but they count: the loss is a "
+            "mean over all N, and so is its gradient. With every rollout clipped nothing is left to average.",
+        ),
+        Mistake(
+            "divided by the number of unclipped rollouts",
+            _toy_divided_by_unclipped,
+            "The sum was divided by the number of rollouts that are not clipped. The clipped ones have slope 0, but "
+            "they count: the loss is a mean over all N, and so is its gradient.",
         ),
         Mistake(
             "KL wrong sign",
@@ -254,14 +303,12 @@ TOY_LOSS_GRADIENT = Exercise(
         Mistake(
             "slope of k2",
             _gradient_mistake(lambda a, rho, gate, delta, eps, beta: gate * a * rho + beta * delta),
-            "This is the slope of k2, delta itself. It is close to that of k3 for a small delta, and not "
-            "the same.",
+            "This is the slope of k2, delta itself. It is close to that of k3 for a small delta, and not the same.",
         ),
         Mistake(
             "KL behind the gate",
             _gradient_mistake(lambda a, rho, gate, delta, eps, beta: gate * (a * rho - beta * (1 - np.exp(delta)))),
-            "Where the clip is active the penalty is switched off too. The clip belongs to the surrogate "
-            "only.",
+            "Where the clip is active the penalty is switched off too. The clip belongs to the surrogate only.",
         ),
         Mistake(
             "kl_coef ignored",
@@ -296,6 +343,6 @@ TOY_LOSS_GRADIENT = Exercise(
         Alternative("two loops", toy_gradient_by_loop),
         Alternative("the active branch", _toy_gradient_by_active_branch),
     ),
-    hint="Write one coefficient per rollout first; the sum over rollouts is that of "
-    "`policy_gradient_analytic`.",
+    hint="Write one coefficient per rollout first; the sum over rollouts is that of `policy_gradient_analytic`.",
+    shortcuts=("finite_diff_gradient", "clip_gate", "kl_k3_slope"),
 )

@@ -1,0 +1,266 @@
+"""The exercise `diagnose_run`: its parts, its known mistakes, and correct alternatives.
+
+The runs are trained when a check begins, with seeds of its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from grader.exercise import Alternative, Exercise, Mistake, Part, call
+from grader.exercises.chapter_04.common import CHAPTER, draw_seed
+from grpo.expressions.faulty_runs import BROKEN_SIGN, DEAD_CLIP, HEALTHY, LEAKING, faulty_runs
+
+
+def _mean(curve, where):
+    n = max(1, len(curve) // 4)
+    return float(np.mean(curve[:n] if where == "start" else curve[-n:]))
+
+
+def _learns(signals):
+    return _mean(signals["reward"], "end") > _mean(signals["reward"], "start")
+
+
+def _clip_never_acts(signals):
+    return signals["inner_updates"] > 1 and max(signals["clip_fraction"]) == 0.0
+
+
+def _reference_follows(signals):
+    """The policy has become another one, and the KL to the reference does not show it."""
+    return signals["entropy"][0] - signals["entropy"][-1] > 0.3 and _mean(signals["kl"], "end") < 0.1
+
+
+def _diagnose(signals):
+    if not _learns(signals):
+        return BROKEN_SIGN
+    if _clip_never_acts(signals):
+        return DEAD_CLIP
+    return LEAKING if _reference_follows(signals) else HEALTHY
+
+
+def _diagnose_clip_always(signals):
+    return DEAD_CLIP if _learns(signals) and max(signals["clip_fraction"]) == 0.0 else _diagnose(signals)
+
+
+def _diagnose_rare_clip(signals):
+    rare = signals["inner_updates"] > 1 and signals["clip_fraction"][-1] < 0.05
+    return DEAD_CLIP if rare and _learns(signals) else _diagnose(signals)
+
+
+def _diagnose_by_loss(signals):
+    rises = _mean(signals["loss"], "end") > _mean(signals["loss"], "start")
+    return BROKEN_SIGN if rises else _diagnose(signals)
+
+
+def _diagnose_growing_kl(signals):
+    found = _diagnose(signals)
+    if found in (HEALTHY, LEAKING):
+        return LEAKING if signals["kl"][-1] > signals["kl"][0] + 0.1 else HEALTHY
+    return found
+
+
+def _diagnose_growing_kl_first(signals):
+    return LEAKING if signals["kl"][-1] > signals["kl"][0] + 0.1 else _diagnose(signals)
+
+
+def _diagnose_kl_exactly_0(signals):
+    found = _diagnose(signals)
+    return HEALTHY if found == LEAKING and max(signals["kl"]) > 0 else found
+
+
+def _diagnose_always_healthy(signals):
+    return HEALTHY
+
+
+def _diagnose_entropy(signals):
+    return BROKEN_SIGN if signals["entropy"][-1] < signals["entropy"][0] - 0.3 else _diagnose(signals)
+
+
+def _diagnose_reward_reversed(signals):
+    if _learns(signals):
+        return BROKEN_SIGN
+    return HEALTHY
+
+
+def _diagnose_names_exchanged(signals):
+    return {DEAD_CLIP: LEAKING, LEAKING: DEAD_CLIP}.get(_diagnose(signals), _diagnose(signals))
+
+
+def _diagnose_dead_groups(signals):
+    found = _diagnose(signals)
+    return DEAD_CLIP if found == HEALTHY and max(signals["zero_variance_share"]) > 0.2 else found
+
+
+def _diagnose_without_sign(signals):
+    if _clip_never_acts(signals):
+        return DEAD_CLIP
+    return LEAKING if _mean(signals["kl"], "end") < 0.1 else HEALTHY
+
+
+def _diagnose_without_clip(signals):
+    found = _diagnose(signals)
+    return HEALTHY if found == DEAD_CLIP else found
+
+
+def _diagnose_as_list(signals):
+    return [_diagnose(signals)]
+
+
+def _diagnose_by_levels(signals):
+    """Plain levels, the questions in another order."""
+    if signals["inner_updates"] != 1 and sum(signals["clip_fraction"]) < 1e-9:
+        return "dead clip"
+    if signals["reward"][-1] < 0.25:
+        return "broken sign"
+    return "healthy" if max(signals["kl"]) > 0.5 else "leaking reference"
+
+
+def _diagnose_by_trends(signals):
+    x = np.arange(len(signals["reward"]))
+    trend = {name: np.polyfit(x, curve, 1)[0] for name, curve in signals.items() if name != "inner_updates"}
+    if trend["reward"] < 0:
+        return BROKEN_SIGN
+    if signals["inner_updates"] >= 2 and not np.any(signals["clip_fraction"]):
+        return DEAD_CLIP
+    return HEALTHY if trend["kl"] > -0.1 * trend["entropy"] else LEAKING
+
+
+def _run_call(signals):
+    kl, clip, n = signals["kl"], max(signals["clip_fraction"]), signals["inner_updates"]
+    note = (
+        f"{n} update{'s' if n > 1 else ''} per batch; reward {_mean(signals['reward'], 'start'):.2f} to "
+        f"{_mean(signals['reward'], 'end'):.2f}, KL {kl[0]:.3f} to {kl[-1]:.3f}, clip fraction at most {clip:.3f}"
+    )
+    return call(signals, note=note)
+
+
+def _single(rng, *faults):
+    return [_run_call(one) for one in faulty_runs(faults, 1, float(rng.uniform(24, 36)), draw_seed(rng))]
+
+
+def _several(rng, *faults):
+    settings = int(rng.integers(3, 6)), float(rng.uniform(20, 30)), draw_seed(rng)
+    return [_run_call(one) for one in faulty_runs(faults, *settings)]
+
+
+def _all_kinds(rng):
+    calls = _single(rng, HEALTHY, BROKEN_SIGN, LEAKING)
+    calls += _several(rng, DEAD_CLIP, HEALTHY, LEAKING, BROKEN_SIGN)
+    return [calls[i] for i in rng.permutation(len(calls))]
+
+
+DIAGNOSE_RUN = Exercise(
+    name="diagnose_run",
+    chapter=CHAPTER,
+    difficulty=2,
+    minutes=15,
+    reference=_diagnose,
+    parts=(
+        Part(
+            says="a run that learns, and one whose sign is broken",
+            points=1,
+            calls=lambda rng: _single(rng, HEALTHY, BROKEN_SIGN),
+            hint="Only one of the curves is what we want more of. Compare its beginning with its end; single "
+            "iterations are noisy, so take means of several.",
+        ),
+        Part(
+            says="a clip that never acts: normal with one update per batch, dead with several",
+            points=1,
+            calls=lambda rng: [*_single(rng, HEALTHY), *_several(rng, DEAD_CLIP, HEALTHY)],
+            hint="When is every ratio exactly 1, and so the clip fraction exactly 0, in a correct program?",
+        ),
+        Part(
+            says="a reference that follows the policy",
+            points=1,
+            calls=lambda rng: _several(rng, LEAKING, HEALTHY, LEAKING),
+            hint="A falling entropy says that the policy has become another one. What should the KL to the start then "
+            "do?",
+        ),
+        Part(
+            says="seven fresh runs of all kinds",
+            points=2,
+            calls=_all_kinds,
+            hint="Ask the questions in a fixed order, and let each answer only what it can know.",
+        ),
+    ),
+    mistakes=(
+        Mistake(
+            "clip fraction 0 taken for dead with one update",
+            _diagnose_clip_always,
+            "A healthy run with one update per batch was called a dead clip. There every ratio is 1, and nothing can "
+            "be clipped: look at `inner_updates` too.",
+        ),
+        Mistake(
+            "a rare clip taken for a dead one",
+            _diagnose_rare_clip,
+            "The clip of a healthy run acts rarely when little is left to learn. Dead is something else: it never "
+            "acts, not even when the policy moves fast.",
+        ),
+        Mistake(
+            "loss taken for progress",
+            _diagnose_by_loss,
+            "Your diagnosis follows the loss. It starts near 0 in every batch and mostly shows the penalty; in a "
+            "healthy run it rises. Which signal is progress?",
+        ),
+        Mistake(
+            "a growing KL taken for a leak",
+            _diagnose_growing_kl,
+            "The KL to a frozen reference grows in a healthy run: to learn is to move away from the start. A leak is "
+            "the opposite.",
+        ),
+        Mistake(
+            "a growing KL taken for a leak, before all other questions",
+            _diagnose_growing_kl_first,
+            "Whatever moves away from its start was called a leak. The KL to a frozen reference grows in every run "
+            "that moves. A leak is the opposite.",
+        ),
+        Mistake(
+            "only a KL of exactly 0 counts as a leak",
+            _diagnose_kl_exactly_0,
+            "A reference that follows one iteration behind shows a KL that is small, but not exactly 0. Compare with "
+            "what the KL should have become.",
+        ),
+        Mistake(
+            "always healthy",
+            _diagnose_always_healthy,
+            "Every run is called healthy.",
+        ),
+        Mistake(
+            "falling entropy taken for a fault",
+            _diagnose_entropy,
+            "The entropy falls in a healthy run too: the policy makes up its mind. What matters is on what.",
+        ),
+        Mistake(
+            "reward read the wrong way round",
+            _diagnose_reward_reversed,
+            "A run whose reward rises was called broken.",
+        ),
+        Mistake(
+            "dead clip and leak exchanged",
+            _diagnose_names_exchanged,
+            "The two names are exchanged: a dead clip shows in the clip fraction, a leaking reference in the KL.",
+        ),
+        Mistake(
+            "groups without signal taken for a dead clip",
+            _diagnose_dead_groups,
+            "Groups without signal have nothing to do with the clip: in them all rewards are equal. In a healthy run "
+            "there are many at the start and at the end.",
+        ),
+        Mistake(
+            "broken sign overlooked",
+            _diagnose_without_sign,
+            "A run whose reward falls was called something else. Ask first whether the policy gets better at all.",
+        ),
+        Mistake(
+            "dead clip overlooked",
+            _diagnose_without_clip,
+            "A run that makes several updates per batch and never clips a single token was called healthy.",
+        ),
+        Mistake("diagnosis in a list", _diagnose_as_list, "The diagnosis came in a list. Asked for is the text alone."),
+    ),
+    alternatives=(
+        Alternative("plain levels, in another order", _diagnose_by_levels),
+        Alternative("fitted trends", _diagnose_by_trends),
+    ),
+    hint="Three questions: does it get better, can the clip act, does the KL tell the truth?",
+)

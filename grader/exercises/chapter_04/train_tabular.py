@@ -1,0 +1,404 @@
+"""The exercise `train_tabular`: its parts, its known mistakes, and correct alternatives.
+
+A trained policy is judged by its exact success, its exact KL, and by how far it moved: sums over all 39 expressions,
+never by a lucky sample. No two programs need to draw the same random numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import grpo
+from grader.exercise import Alternative, Exercise, Mistake, Part, call
+from grader.exercises.chapter_04.common import CHAPTER, END, EXPRESSIONS, ID, TARGETS, TOKENS, draw, draw_seed
+from grader.plain import Rng
+from grpo.expressions import tables
+from grpo.expressions.game import evaluate
+
+_LEARN, _GROUP, _CLIP, _KL = slice(0, 2), slice(2, 3), slice(3, 6), slice(6, 8)  # the calls of the four parts
+_IMPOSSIBLE = 4  # no expression has this value
+_WIDE = 1e6  # a clip range that nothing leaves
+_VALUES = np.array([evaluate(one) for one in EXPRESSIONS])
+_GAIN = 0.2  # what exact success has to gain in the learning part; the reference gains .3 and more
+
+
+def _start(rng, targets):
+    """A policy that solves each target in a third of its tries, so that groups have something to compare."""
+    table = {state: 0.2 * rng.standard_normal(len(TOKENS)) for state in tables.zero_table(targets)}
+    for target in targets:
+        solutions = [one for one in EXPRESSIONS if evaluate(one) == target]
+        if solutions:
+            response = (*draw(rng, solutions), END)
+            while tables.exact_success(table, target) < 0.35:
+                for position, token in enumerate(response):
+                    table[target, *response[:position]][ID[token]] += 0.5
+    return table
+
+
+def _targets(rng):
+    return [int(target) for target in draw(rng, [t for t in TARGETS if t != 30], 2)]
+
+
+def _learn_calls(rng):
+    calls = []
+    for _ in range(2):
+        targets = _targets(rng)
+        calls.append(call(_start(rng, targets), targets, 10, Rng(draw_seed(rng)), learning_rate=12.0, kl_coef=0.01))
+    return calls
+
+
+def _group_calls(rng):
+    targets = [_targets(rng)[0], _IMPOSSIBLE]
+    settings = {"group_size": 24, "learning_rate": 12.0, "kl_coef": 0.0}
+    note = "no expression has the value 4"
+    return [call(_start(rng, targets), targets, 1, Rng(draw_seed(rng)), note=note, **settings)]
+
+
+def _clip_calls(rng):
+    targets = _targets(rng)[:1]
+    start, seed = _start(rng, targets), draw_seed(rng)
+    settings = {"group_size": 24, "learning_rate": 6.0, "kl_coef": 0.0}
+    return [
+        call(start, targets, 1, Rng(seed), inner_updates=updates, clip_eps=eps, **settings)
+        for updates, eps in ((1, _WIDE), (8, _WIDE), (8, 0.2))
+    ]
+
+
+def _kl_calls(rng):
+    targets = _targets(rng)[:1]
+    start, seed = _start(rng, targets), draw_seed(rng)
+    return [
+        call(start, targets, 8, Rng(seed), group_size=16, learning_rate=3.0, kl_coef=kl_coef) for kl_coef in (0.0, 1.0)
+    ]
+
+
+def _read(value, one):
+    start = one.args[0]
+    if set(value) != set(start):
+        raise ValueError("the states differ")
+    policy = {state: np.asarray(value[state], dtype=float) for state in start}
+    if not all(row.shape == (len(TOKENS),) and np.all(np.isfinite(row)) for row in policy.values()):
+        raise ValueError("rows of six finite logits are due")
+    return policy
+
+
+def _moved(value, one, target=None):
+    """The largest change of a logit, over all rows or over those of one prompt."""
+    policy, start = _read(value, one), one.args[0]
+    return max(float(np.abs(policy[s] - start[s]).max()) for s in start if target is None or s[0] == target)
+
+
+def _gains(value, one):
+    """For each target: exact success at the start and afterwards."""
+    policy = _read(value, one)
+    return [(tables.exact_success(one.args[0], t), tables.exact_success(policy, t)) for t in one.args[1]]
+
+
+def _drift(value, one):
+    policy = _read(value, one)
+    return sum(tables.exact_kl(policy, one.args[0], target) for target in one.args[1])
+
+
+def _it_learns(values, calls):
+    for i, (value, one) in enumerate(zip(values, calls, strict=True)):
+        for target, (before, after) in zip(one.args[1], _gains(value, one), strict=True):
+            if after < before + _GAIN:
+                return i, (
+                    f"target {target}: the probability of a right response is {before:.2f} at the start and "
+                    f"{after:.2f} after {one.args[2]} iterations; it should have gained much more"
+                )
+    return None
+
+
+def _ties_move_nothing(values, calls):
+    value, one = values[0], calls[0]
+    solvable = one.args[1][0]
+    if not _moved(value, one, solvable) > 0.01:
+        return f"the rows of target {solvable}, which can be solved, did not move"
+    moved = _moved(value, one, _IMPOSSIBLE)
+    if moved > 1e-6:
+        return (
+            f"no response is right for the target 4, so all rewards of its groups are equal; and yet its rows moved, "
+            f"by up to {moved:.2f}"
+        )
+    return None
+
+
+def _clip_limits(values, calls):
+    once, free, clipped = (_moved(value, one) for value, one in zip(values, calls, strict=True))
+    if not free > 1.5 * once > 0:
+        return 1, f"the logits move by up to {once:.2f} in one update, and by {free:.2f} in eight without a clip"
+    if not clipped < 0.9 * free:
+        return 2, (
+            f"in eight updates on one batch the logits move by up to {free:.2f} without a clip, and by {clipped:.2f} "
+            f"with a clip of .2: the clip should have stopped them much earlier"
+        )
+    return None
+
+
+def _penalty_holds(values, calls):
+    free, held = (_drift(value, one) for value, one in zip(values, calls, strict=True))
+    if not free > 1e-4:
+        return "the policy did not move"
+    if not held < 0.85 * free:
+        return 1, (
+            f"the exact KL to the start is {free:.3f} without a penalty and {held:.3f} with `kl_coef` 1: the penalty "
+            f"should have held the policy back"
+        )
+    return None
+
+
+def _loop(batch_old=True, ref="start", advantages_of=None, reward_of=None, step_from="policy", sign=1.0,
+          inner=None, targets_of=None, keep=True):  # fmt: skip
+    """The right training loop with one of its pieces exchanged."""
+
+    def wrong(start, targets, steps, rng, group_size=8, inner_updates=1, learning_rate=3.0, clip_eps=0.2, kl_coef=0.04):
+        policy = start
+        for _ in range(steps):
+            prompts, rollouts, rewards = [], [], []
+            for target in targets_of(targets) if targets_of else targets:
+                for tokens, _ in tables.sample_rollouts(policy, target, group_size, rng):
+                    verdict = tables.verify_expression(tokens, target)
+                    prompts.append(target)
+                    rollouts.append(tokens)
+                    rewards.append(reward_of(verdict) if reward_of else verdict[1])
+            find = advantages_of or (lambda p, r, g: grpo.rollout_advantages(p, r, g))
+            advantages = find(prompts, rewards, group_size)
+            old, mask = tables.score_rollouts(policy, prompts, rollouts)
+            for _ in range(inner or inner_updates):
+                new, _ = tables.score_rollouts(policy, prompts, rollouts)
+                frozen = {"start": start, "policy": policy}[ref]
+                ref_logps, _ = tables.score_rollouts(frozen, prompts, rollouts)
+                captured = old if batch_old else new
+                pulls = tables.token_coefficients(new, captured, ref_logps, mask, advantages, clip_eps, kl_coef)
+                base = policy if step_from == "policy" else start
+                policy = tables.tabular_update(base, prompts, rollouts, pulls, sign * learning_rate)
+        return policy if keep else start
+
+    return wrong
+
+
+def _batch_advantages(prompts, rewards, group_size):
+    return grpo.group_relative_advantage(rewards, len(rewards)).ravel()
+
+
+def _unlearns(values, calls):
+    pairs = [pair for value, one in zip(values[_LEARN], calls[_LEARN], strict=True) for pair in _gains(value, one)]
+    return all(after < before - 0.05 for before, after in pairs)
+
+
+def _never_moves(values, calls):
+    return all(_moved(value, one) == 0 for value, one in zip(values, calls, strict=True))
+
+
+def _one_prompt_only(values, calls):
+    pairs = list(zip(values[_LEARN], calls[_LEARN], strict=True))
+    return all(_moved(value, one, one.args[1][0]) > 0 == _moved(value, one, one.args[1][1]) for value, one in pairs)
+
+
+def _clip_moves(values, calls):
+    return [_moved(value, one) for value, one in zip(values[_CLIP], calls[_CLIP], strict=True)]
+
+
+def _same(a, b):
+    return abs(a - b) <= 1e-6 * max(abs(a), abs(b))
+
+
+def _clip_never_acts(values, calls):
+    once, free, clipped = _clip_moves(values, calls)
+    return free > 1.6 * once and _same(free, clipped)
+
+
+def _one_update_only(values, calls):
+    once, free, clipped = _clip_moves(values, calls)
+    return _same(once, free) and _same(once, clipped)
+
+
+def _starts_again(values, calls):
+    """Ten iterations move the policy no further than one could."""
+    once, free, _ = _clip_moves(values, calls)
+    return free < 1.6 * once and not _same(once, free) and _it_learns(values[_LEARN], calls[_LEARN]) is not None
+
+
+def _moves_without_signal(values, calls):
+    return _moved(values[_GROUP][0], calls[_GROUP][0], _IMPOSSIBLE) > 1e-6
+
+
+def _penalty_without_effect(values, calls):
+    free, held = (_drift(value, one) for value, one in zip(values[_KL], calls[_KL], strict=True))
+    return free > 1e-4 and held > 0.9 * free
+
+
+def _runs_after_large_values(values, calls):
+    """Responses become larger, not more right, and the rows of the impossible prompt move too."""
+    growth = []
+    for value, one in zip(values[_LEARN], calls[_LEARN], strict=True):
+        policy = _read(value, one)
+        for target in one.args[1]:
+            before, after = (tables.expression_probs(x, target) @ _VALUES for x in (one.args[0], policy))
+            growth.append(after - before)
+    learned = _it_learns(values[_LEARN], calls[_LEARN]) is None
+    return np.mean(growth) > 3 and not learned and _moves_without_signal(values, calls)
+
+
+def _train_prompt_by_prompt(
+    start, targets, steps, rng, group_size=8, inner_updates=1, learning_rate=3.0, clip_eps=0.2, kl_coef=0.04
+):
+    """Each prompt has rows of its own, so it can be trained by itself; log-probs as captured while sampling."""
+    policy = {state: np.array(logits) for state, logits in start.items()}
+    for target in targets:
+        for _ in range(steps):
+            group = tables.sample_rollouts(policy, target, group_size, rng)
+            rollouts = [tokens for tokens, _ in group]
+            rewards = [tables.verify_expression(tokens, target)[1] for tokens in rollouts]
+            advantages = grpo.group_relative_advantage(rewards, group_size)[0]
+            ref, mask = tables.score_rollouts(start, [target] * group_size, rollouts)
+            old = np.zeros(ref.shape)
+            for row, (_, logps) in zip(old, group, strict=True):
+                row[: len(logps)] = logps
+            for _ in range(inner_updates):
+                new, _ = tables.score_rollouts(policy, [target] * group_size, rollouts)
+                pulls = tables.token_coefficients(new, old, ref, mask, advantages, clip_eps, kl_coef) / len(targets)
+                policy = tables.tabular_update(policy, [target] * group_size, rollouts, pulls, learning_rate)
+    return policy
+
+
+def _train_row_by_row(
+    start, targets, steps, rng, group_size=8, inner_updates=1, learning_rate=3.0, clip_eps=0.2, kl_coef=0.04
+):
+    """One rollout at a time for the coefficients; the gradient is added up over the batch; rows as lists."""
+    policy = {state: list(logits) for state, logits in start.items()}
+    n = len(targets) * group_size
+    for _ in range(steps):
+        batch = []
+        for target in reversed(targets):
+            group = tables.sample_rollouts(policy, target, group_size, rng)
+            rewards = np.array([tables.verify_expression(tokens, target)[1] for tokens, _ in group])
+            if np.ptp(rewards) == 0:
+                centred = np.zeros(group_size)
+            else:
+                centred = (rewards - rewards.mean()) / (rewards.std(ddof=1) + 1e-4)
+            batch += [(target, tokens, np.array([logps]), a) for (tokens, logps), a in zip(group, centred, strict=True)]
+        for _ in range(inner_updates):
+            prompts, rollouts = [row[0] for row in batch], [row[1] for row in batch]
+            rows = []
+            for target, tokens, old, a in batch:
+                new, mask = tables.score_rollouts(policy, [target], [tokens])
+                ref, _ = tables.score_rollouts(start, [target], [tokens])
+                rows.append(tables.token_coefficients(new, old, ref, mask, [a], clip_eps, kl_coef)[0] / n)
+            updated = tables.tabular_update(
+                {state: np.array(row) for state, row in policy.items()}, prompts, rollouts, rows, learning_rate
+            )
+            policy = {state: row.tolist() for state, row in updated.items()}
+    return policy
+
+
+TRAIN_TABULAR = Exercise(
+    name="train_tabular",
+    chapter=CHAPTER,
+    difficulty=3,
+    minutes=30,
+    reference=tables.train_tabular,
+    parts=(
+        Part(
+            says="it learns: exact success rises for every prompt, on fresh seeds",
+            points=2,
+            calls=_learn_calls,
+            holds=_it_learns,
+            hint="Draw new rollouts in every iteration, from the policy as it is then, and for every prompt. The new "
+            "policy of one update is where the next one starts.",
+        ),
+        Part(
+            says="a prompt that nobody can solve moves nothing",
+            points=1,
+            calls=_group_calls,
+            holds=_ties_move_nothing,
+            hint="Whom is a rollout compared with? Equal rewards in a group must give advantages 0, whatever the other "
+            "prompts did.",
+        ),
+        Part(
+            says="several updates on one batch: the clip stops them",
+            points=2,
+            calls=_clip_calls,
+            holds=_clip_limits,
+            hint="Which log-probs belong to the moment of sampling, and which ones to the moment of the update? Only "
+            "the second kind is computed inside the inner loop.",
+        ),
+        Part(
+            says="the penalty holds the policy near its start",
+            points=1,
+            calls=_kl_calls,
+            holds=_penalty_holds,
+            hint="The reference is the start, from the first iteration to the last.",
+        ),
+    ),
+    mistakes=(
+        Mistake(
+            "value taken for the reward",
+            _loop(reward_of=lambda verdict: float(verdict[0])),
+            "The policy learns to write large numbers: the value of the expression was taken for its reward.",
+            symptom=_runs_after_large_values,
+        ),
+        Mistake(
+            "downhill instead of uphill",
+            _loop(sign=-1.0),
+            "The policy unlearns: with every iteration right responses become less likely. Somewhere a sign is turned: "
+            "these coefficients point uphill.",
+            symptom=_unlearns,
+        ),
+        Mistake(
+            "start returned",
+            _loop(keep=False),
+            "The policy that comes back is the start. What was trained got lost.",
+            symptom=_never_moves,
+        ),
+        Mistake(
+            "one prompt only",
+            _loop(targets_of=lambda targets: targets[:1]),
+            "Only the rows of the first prompt move; the others never get a rollout.",
+            symptom=_one_prompt_only,
+        ),
+        Mistake(
+            "advantage not from the group",
+            _loop(advantages_of=_batch_advantages),
+            "A prompt whose rollouts all earn the same still moves the policy. Either the rewards were compared with "
+            "those of the whole batch, so that hard prompts are punished for being hard; or they were not compared "
+            "with anything.",
+            symptom=_moves_without_signal,
+        ),
+        Mistake(
+            "old recomputed (the clip never acts)",
+            _loop(batch_old=False),
+            "The clip changes nothing. Either `clip_eps` does not reach the coefficients, or the old log-probs follow "
+            "the policy (or new rollouts are drawn) in every update, so that each ratio is 1. They belong to the "
+            "moment of sampling.",
+            symptom=_clip_never_acts,
+        ),
+        Mistake(
+            "one update per batch only",
+            _loop(inner=1),
+            "`inner_updates` changes nothing: a batch is used once.",
+            symptom=_one_update_only,
+        ),
+        Mistake(
+            "every update starts again from the start",
+            _loop(step_from="start"),
+            "The policy never gets further than one update away from its start: each update is made on the start, not "
+            "on the policy of the update before.",
+            symptom=_starts_again,
+        ),
+        Mistake(
+            "reference trained along (or no penalty)",
+            _loop(ref="policy"),
+            "`kl_coef` changes nothing. The reference follows the policy, so the penalty compares the policy with "
+            "itself; or the penalty is missing.",
+            symptom=_penalty_without_effect,
+        ),
+    ),
+    alternatives=(
+        Alternative("prompt by prompt, log-probs as captured", _train_prompt_by_prompt),
+        Alternative("row by row, lists", _train_row_by_row),
+    ),
+    hint="Everything that belongs to the batch is computed before the inner loop, everything that belongs to the "
+    "policy inside it.",
+)
