@@ -58,8 +58,9 @@ def value_difference(expected: Any, got: Any, tolerance: Tolerance) -> str | Non
         return _not_plain(got)
     if isinstance(expected, dict):
         return _dict_difference(expected, got, tolerance)
-    if _is_numeric(expected):
-        return _numeric_difference(np.asarray(expected), got, tolerance)
+    numbers = as_numbers(expected)  # none for a tuple of arrays of different shapes: that is a list of answers
+    if numbers is not None:
+        return _numeric_difference(numbers, got, tolerance)
     if isinstance(expected, (list, tuple)):
         return _list_difference(expected, got, tolerance)
     if type(got) is not type(expected):

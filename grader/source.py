@@ -31,11 +31,14 @@ def shortcut_notes(fn: Callable, names: Sequence[str]) -> Iterator[str]:
     The first of `names` is the exercise's own; the others do the work of it.
     """
     function = _function(fn)
+    nodes = list(ast.walk(function)) if function else []
     used = {
         node.attr
-        for node in (ast.walk(function) if function else ())
+        for node in nodes
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in OURS
     }
+    # Imported by their own name they are found too; the exercise's own name would be the student's function itself.
+    used |= {node.id for node in nodes if isinstance(node, ast.Name)} & set(names[1:])
     for name in dict.fromkeys(names):
         if name in used:
             yield (

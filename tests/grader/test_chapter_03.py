@@ -612,4 +612,4 @@ def test_finished_functions_that_would_do_the_work_are_mentioned():
 
     report = check(toy_loss_gradient, seed=0)
     assert report.points == report.max_points
-    assert any("grpo.finite_diff_gradient" in note for note in report.notes)
+    assert any("the finished `finite_diff_gradient`" in note for note in report.notes)

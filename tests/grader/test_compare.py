@@ -27,6 +27,7 @@ T = Tolerance(2e-6, 1e-8)
         ({"a": ["x"]}, {"a": ["x"]}),
         (["a", None], ["a", None]),
         (["a"], ("a",)),
+        ((np.zeros((2, 3)), np.zeros(2)), [np.zeros((2, 3)), np.zeros(2)]),
     ],
 )
 def test_equal(expected, got):
@@ -56,6 +57,7 @@ def test_equal(expected, got):
         (["a", "b"], ["a"], "it has 1 items, not 2"),
         (["a", "b"], ["b", "a"], "item 0 differs"),
         (["a"], "a", "it returned a text, not a list"),
+        ((np.zeros((2, 3)), np.zeros(2)), (np.zeros((2, 3)), np.ones(2)), "item 1 differs"),
         (1.0, NotPlain("generator"), "it returned a generator that has not run yet"),
         (1.0, NotPlain("Thing"), "it returned something of type Thing"),
         (1.0, NotPlain("list", "it holds too much"), "it holds too much"),

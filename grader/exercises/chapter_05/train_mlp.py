@@ -1,0 +1,397 @@
+"""The exercise `train_mlp`: its parts, its known mistakes, and correct alternatives."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from grader.compare import as_numbers
+from grader.exercise import Alternative, Exercise, Mistake, Part, call
+from grader.exercises.chapter_05.common import CHAPTER, PARAMETERS, draw_seed
+from grpo.expressions import (
+    Evaluator,
+    MLPPolicy,
+    TableReward,
+    TrainSettings,
+    expression_task,
+    group_advantages,
+    one_hot_features,
+    token_loss,
+    token_weights,
+    train,
+)
+from grpo.expressions.advantages import global_advantages
+
+REWARD = TableReward(expression_task())
+START = 0.075  # the mean exact success of an untrained policy, about
+
+
+def train_mlp(seeds, steps, learning_rate=0.3, kl_coef=0.04, inner_updates=1):
+    """Parameters of one trained policy per seed, by the library's trainer."""
+    rngs = [np.random.default_rng(seed) for seed in seeds]
+    policy = MLPPolicy(one_hot_features(10), rngs)
+    settings = TrainSettings(
+        steps=steps,
+        learning_rate=learning_rate,
+        kl_coef=kl_coef,
+        kl_kind="k3_capped",
+        inner_updates=inner_updates,
+        token_average="sum",
+    )
+    for _ in train(policy, REWARD, settings, rngs, signals=False):
+        pass
+    return policy.parameters
+
+
+def _train(
+    seeds, steps, learning_rate, kl_coef, inner_updates,
+    advantage=group_advantages, average="sum", direction=-1.0, kl_sign=1.0, old="kept", reference="start",
+    forget=True, one_batch=False, rngs_of=None, group_size=8,
+):  # fmt: skip
+    """The loop written out, with the places where it goes wrong as arguments."""
+    rngs = [np.random.default_rng(seed) for seed in seeds] if rngs_of is None else rngs_of(seeds)
+    policy = MLPPolicy(one_hot_features(10), rngs)
+    frozen = policy if reference == "live" else policy.frozen_copy()
+    first = policy.sample(None, group_size, rngs) if one_batch else None
+    for _ in range(steps):
+        rollouts = first or policy.sample(None, group_size, rngs)
+        advantages = advantage(REWARD(rollouts))
+        weights = token_weights(rollouts.mask, rollouts.lengths, average)
+        ref_logps = frozen.token_logprobs(rollouts)
+        for _ in range(inner_updates):
+            new_logps = policy.token_logprobs(rollouts)
+            old_logps = new_logps if old == "recomputed" else rollouts.logps
+            loss = token_loss(
+                new_logps, old_logps, ref_logps, advantages, weights, 0.2, kl_sign * kl_coef, "k3_capped"
+            )  # fmt: skip
+            gradient = policy.gradient(rollouts, loss.coefficients)
+            for name, value in policy.parameters.items():
+                value += direction * learning_rate * gradient[name]
+            if forget:
+                policy.parameters_changed()
+    return policy.parameters
+
+
+def _changed(**places):
+    def wrong(seeds, steps, learning_rate=0.3, kl_coef=0.04, inner_updates=1):
+        return _train(seeds, steps, learning_rate, kl_coef, inner_updates, **places)
+
+    return wrong
+
+
+def _no_step(seeds, steps, learning_rate=0.3, kl_coef=0.04, inner_updates=1):
+    return MLPPolicy(one_hot_features(10), [np.random.default_rng(seed) for seed in seeds]).parameters
+
+
+def _one_update_only(seeds, steps, learning_rate=0.3, kl_coef=0.04, inner_updates=1):
+    return _train(seeds, steps, learning_rate, kl_coef, 1)
+
+
+def _one_generator(seeds):
+    return [np.random.default_rng(seeds[0])] * len(seeds)
+
+
+def _always_seed_0(seeds):
+    return [np.random.default_rng(0) for _ in seeds]
+
+
+def _first_seed_only(seeds, steps, learning_rate=0.3, kl_coef=0.04, inner_updates=1):
+    return {
+        name: value[0] for name, value in train_mlp(seeds[:1], steps, learning_rate, kl_coef, inner_updates).items()
+    }
+
+
+def _raw(rewards):
+    return rewards
+
+
+def _without_std(rewards):
+    return group_advantages(rewards, divide=False)
+
+
+def _seed_by_seed(seeds, steps, learning_rate=0.3, kl_coef=0.04, inner_updates=1):
+    """One seed after another, and the coefficients of the loss written out."""
+    found = {name: [] for name in PARAMETERS}
+    for seed in seeds:
+        rngs = [np.random.default_rng(seed)]
+        policy = MLPPolicy(one_hot_features(10), rngs)
+        reference = policy.frozen_copy()
+        for _ in range(steps):
+            rollouts = policy.sample(None, 8, rngs)
+            rewards = REWARD(rollouts)
+            spread = rewards.std(axis=2, ddof=1, keepdims=True)
+            a = ((rewards - rewards.mean(axis=2, keepdims=True)) / (spread + 1e-4))[..., np.newaxis]
+            ref = reference.token_logprobs(rollouts)
+            for _ in range(inner_updates):
+                new = policy.token_logprobs(rollouts)
+                ratio = np.exp(new - rollouts.logps)
+                shut = ((ratio > 1.2) & (a > 0)) | ((ratio < 0.8) & (a < 0))
+                pull = kl_coef * (np.exp(np.minimum(ref - new, 1.0)) - 1.0)
+                up = rollouts.mask * (np.where(shut, 0.0, a * ratio) + pull) / rollouts.lengths.size
+                gradient = policy.gradient(rollouts, up)
+                for name, value in policy.parameters.items():
+                    value += learning_rate * gradient[name]
+                policy.parameters_changed()
+        for name in PARAMETERS:
+            found[name].append(policy.parameters[name][0].tolist())
+    return found
+
+
+# --- what comes back, judged exactly ---------------------------------------------------------------------------------
+
+
+def _policies(value, seeds):
+    """(trained, untrained) policies with one entry per seed, or a sentence that says why not."""
+    start = MLPPolicy(one_hot_features(10), [np.random.default_rng(seed) for seed in seeds])
+    if not isinstance(value, dict) or set(value) != set(PARAMETERS):
+        return "a dict with the parameters w1, b1, w2 and b2 is due"
+    trained = start.frozen_copy()
+    for name in PARAMETERS:
+        array, shape = as_numbers(value[name]), trained.parameters[name].shape
+        if array is None or array.shape != shape:
+            found = "no array of numbers" if array is None else f"of shape {array.shape}"
+            return f"{name} is {found}; with {len(seeds)} seeds it has shape {shape}"
+        if not np.isfinite(array).all():
+            return f"{name} holds NaN or infinity"
+        trained.parameters[name][...] = array
+    trained.parameters_changed()
+    return trained, start
+
+
+def _scores(value, seeds):
+    """Evaluation of the trained policies, with the KL to their own start; or the sentence."""
+    found = _policies(value, seeds)
+    if isinstance(found, str):
+        return found
+    trained, start = found
+    return Evaluator(REWARD.correct, reference=start)(trained)
+
+
+def _company_calls(rng):
+    first, second = draw_seed(rng), draw_seed(rng)
+    return [
+        call([first], 4),
+        call([second, first], 4, note="the same seed, and another one before it"),
+    ]
+
+
+def _alone_and_in_company(values, calls):
+    for i, (value, one) in enumerate(zip(values, calls, strict=True)):
+        found = _policies(value, one.args[0])
+        if isinstance(found, str):
+            return i, found
+        trained, start = found
+        if any(np.array_equal(trained.parameters[name], start.parameters[name]) for name in ("w1", "w2")):
+            return i, "the weights are those of the start: nothing was trained"
+    alone, together = ({name: as_numbers(value[name]) for name in PARAMETERS} for value in values)
+    if np.allclose(together["w1"][0], together["w1"][1]):
+        return 1, "two different seeds give the same policy"
+    if not all(np.allclose(alone[name][0], together[name][1], rtol=1e-4, atol=1e-6) for name in PARAMETERS):
+        return 1, "a seed gives one policy alone and another one beside a second seed; each needs its own generator"
+    return None
+
+
+def _success_calls(rng):
+    return [call([draw_seed(rng) for _ in range(5)], 40, learning_rate=0.6)]
+
+
+def _success_is_high(values, calls):
+    """Of 400 draws of five seeds the right loop reached .40 at least, and the best of the mistakes .30 at most."""
+    scores = _scores(values[0], calls[0].args[0])
+    if isinstance(scores, str):
+        return scores
+    mean = scores.exact_success.mean()
+    if mean < 0.35:
+        return (
+            f"after 40 iterations the five policies answer right with probability {mean:.3f} on average; above .35 is "
+            f"due (untrained ones are near {START})"
+        )
+    return None
+
+
+def _clip_calls(rng):
+    seeds = [draw_seed(rng) for _ in range(4)]
+    return [
+        call(seeds, 1, learning_rate=1.0, kl_coef=0.0, inner_updates=20),
+        call(seeds, 1, learning_rate=1.0, kl_coef=0.0, inner_updates=1),
+    ]
+
+
+def _clip_holds(values, calls):
+    scores = [_scores(value, one.args[0]) for value, one in zip(values, calls, strict=True)]
+    for i, found in enumerate(scores):
+        if isinstance(found, str):
+            return i, found
+    if np.allclose(scores[0].kl, scores[1].kl):
+        return "20 updates on a batch end where one update does"
+    if scores[1].kl.mean() < 1e-4:
+        return 1, "the policy did not move"
+    if scores[0].kl.mean() > 0.5:
+        return (
+            f"20 updates on one batch carried the policy {scores[0].kl.mean():.2f} nats away; the clip should have "
+            "ended that early"
+        )
+    return None
+
+
+def _kl_calls(rng):
+    return [call([draw_seed(rng) for _ in range(4)], 20, learning_rate=0.25, kl_coef=1.5, inner_updates=2)]
+
+
+def _penalty_holds(values, calls):
+    scores = _scores(values[0], calls[0].args[0])
+    if isinstance(scores, str):
+        return scores
+    kl = scores.kl.mean()
+    if kl > 0.18:
+        return f"with kl_coef 1.5 the policy ended {kl:.2f} nats from its start; the penalty should have held it"
+    if kl < 5e-4:
+        return "with kl_coef 1.5 the policy is still its start: it should move a little"
+    return None
+
+
+_SHORT = (0, 1, 3)  # calls that train for a few updates only, and that no two of the mistakes answer alike
+
+
+def _mistake(name, code, says):
+    """A mistake that is recognised by the weights of the short calls: comparing all of them would take too long."""
+
+    def symptom(values, calls):
+        for i in _SHORT:
+            theirs = code(*calls[i].args, **calls[i].kwargs)
+            if not all(
+                np.shape(values[i][name]) == np.shape(theirs[name])
+                and np.allclose(values[i][name], theirs[name], rtol=1e-5, atol=1e-7)
+                for name in PARAMETERS
+            ):
+                return False
+        return True
+
+    return Mistake(name, code, says, symptom)
+
+
+TRAIN_MLP = Exercise(
+    name="train_mlp",
+    chapter=CHAPTER,
+    difficulty=3,
+    minutes=25,
+    reference=train_mlp,
+    parts=(
+        Part(
+            says="trained weights come back, and a seed gives the same policy alone and in company",
+            points=1,
+            calls=_company_calls,
+            holds=_alone_and_in_company,
+            hint="One generator per seed, in the order of the seeds; what is asked for is `policy.parameters`.",
+        ),
+        Part(
+            says="exact success on five fresh seeds",
+            points=2,
+            calls=_success_calls,
+            holds=_success_is_high,
+            hint="Sample anew in every iteration, compare within the group, step down the loss, and tell the policy "
+            "that its parameters have changed.",
+        ),
+        Part(
+            says="20 updates on one batch: the clip ends them",
+            points=1,
+            calls=_clip_calls,
+            holds=_clip_holds,
+            hint="The old log-probs were captured while sampling. They stay the same for all updates on a batch.",
+        ),
+        Part(
+            says="a heavy penalty keeps the policy near its start",
+            points=1,
+            calls=_kl_calls,
+            holds=_penalty_holds,
+            hint="The reference is a copy made before the first step, and nobody trains it.",
+        ),
+    ),
+    mistakes=(
+        _mistake(
+            "uphill",
+            _changed(direction=1.0),
+            "The step goes up the loss: success falls to 0, below that of the start. Gradients of a loss are "
+            "subtracted.",
+        ),
+        _mistake(
+            "rewards for advantages",
+            _changed(advantage=_raw),
+            "The rewards themselves were used. They are never negative, so every answer is pushed up, the right ones "
+            "only a little more: it learns slowly.",
+        ),
+        _mistake(
+            "std not divided (Dr. GRPO)",
+            _changed(advantage=_without_std),
+            "The group mean is subtracted, the std is not divided by. That is Dr. GRPO: a method of its own, with "
+            "shorter steps at this learning rate.",
+        ),
+        _mistake(
+            "token mean",
+            _changed(average="mean"),
+            "The tokens of a rollout are averaged. Here their sum is asked for; at this learning rate the mean is a "
+            "step about five times shorter.",
+        ),
+        _mistake(
+            "old recomputed (ratio always 1)",
+            _changed(old="recomputed"),
+            "The old log-probs were computed anew in every update, so the ratio is always 1 and the clip never acts: "
+            "one batch can carry the policy as far as it likes.",
+        ),
+        _mistake(
+            "one update only",
+            _one_update_only,
+            "`inner_updates` changes nothing: each batch is used once.",
+        ),
+        _mistake(
+            "reference trained along",
+            _changed(reference="live"),
+            "The reference moves along with the policy: it is the policy itself under another name, or copied anew in "
+            "every iteration. Then nothing holds the policy back. Copy it once, before the first step.",
+        ),
+        _mistake(
+            "KL wrong sign",
+            _changed(kl_sign=-1.0),
+            "The penalty pushes away from the reference. With a small kl_coef nobody would notice.",
+        ),
+        _mistake(
+            "changes not announced",
+            _changed(forget=False),
+            "The policy was not told that its parameters changed, so it goes on with the log-probs of its start: it "
+            "samples from them and computes gradients with them.",
+        ),
+        _mistake(
+            "sampled once",
+            _changed(one_batch=True),
+            "All iterations use the batch of the first one. It is soon squeezed dry: fresh rollouts are what a better "
+            "policy learns from.",
+        ),
+        _mistake(
+            "nothing trained",
+            _no_step,
+            "The weights are those of the start. `value = value - step` makes a new array and leaves the policy as it "
+            "is; `value -= step` changes it.",
+        ),
+        _mistake(
+            "one generator for all seeds",
+            _changed(rngs_of=_one_generator),
+            "All policies draw from the same generator. What a seed gives then depends on its neighbours, and nobody "
+            "can run one seed again alone.",
+        ),
+        _mistake(
+            "seeds ignored",
+            _changed(rngs_of=_always_seed_0),
+            "All seeds give the same policy: the generators do not depend on them.",
+        ),
+        _mistake(
+            "first seed only",
+            _first_seed_only,
+            "One policy came back, without the axis of the seeds.",
+        ),
+    ),
+    alternatives=(
+        Alternative("seed by seed, loss written out", _seed_by_seed),
+        Alternative("the loop with the library's loss", _changed()),
+        Alternative("one mean and std for all prompts", _changed(advantage=global_advantages)),
+    ),
+    hint="Five lines inside the loop over steps, five inside the loop over updates.",
+)
