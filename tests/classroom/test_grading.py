@@ -225,29 +225,29 @@ def test_nothing_to_grade_is_said(tmp_path):
 
 def test_one_grading_at_a_time(tmp_path):
     students.hand_in_one(tmp_path / "submitted", "ana")
-    with _alone(tmp_path / "work"), pytest.raises(GradingError, match="another grading"):
-        grade_class(tmp_path / "submitted", tmp_path / "work")
+    with _alone(tmp_path / "grading"), pytest.raises(GradingError, match="another grading"):
+        grade_class(tmp_path / "submitted", tmp_path / "grading")
 
 
 def test_a_grade_by_hand_is_kept_and_flagged_and_the_seed_is_checked(tmp_path):
     students.hand_in_one(tmp_path / "submitted", "ana")
-    (first,) = grade_class(tmp_path / "submitted", tmp_path / "work", seed=3)
+    (first,) = grade_class(tmp_path / "submitted", tmp_path / "grading", seed=3)
     assert first.state == "graded" and all(score.points == score.max_points for score in first.scores)
-    with Gradebook(f"sqlite:///{tmp_path}/work/gradebook.db") as gradebook:
+    with Gradebook(f"sqlite:///{tmp_path}/grading/gradebook.db") as gradebook:
         grade = gradebook.find_grade("log_softmax", CHAPTER, CHAPTER, "ana")
         grade.manual_score = 1.5
         gradebook.db.commit()
-    (second,) = grade_class(tmp_path / "submitted", tmp_path / "work", seed=3)
+    (second,) = grade_class(tmp_path / "submitted", tmp_path / "grading", seed=3)
     score = next(score for score in second.scores if score.exercise == "log_softmax")
     assert (score.points, score.result) == (1.5, "graded by hand")
     assert second.state == "needs review" and "the check gives 4" in second.reason
-    arguments = ["grade", str(tmp_path / "submitted"), "--work", str(tmp_path / "work"), "--seed", "-3"]
+    arguments = ["grade", str(tmp_path / "submitted"), "--work", str(tmp_path / "grading"), "--seed", "-3"]
     assert CliRunner().invoke(cli.app, arguments).exit_code == 2
 
 
 def test_a_broken_gradebook_is_said(tmp_path):
     students.hand_in_one(tmp_path / "submitted", "ana")
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "gradebook.db").write_text("this is no database, only some text of more than 100 bytes " * 5)
+    (tmp_path / "grading").mkdir()
+    (tmp_path / "grading" / "gradebook.db").write_text("this is no database, only some text " * 9)
     with pytest.raises(GradingError, match="gradebook"):
-        grade_class(tmp_path / "submitted", tmp_path / "work")
+        grade_class(tmp_path / "submitted", tmp_path / "grading")
