@@ -7,7 +7,6 @@ import pytest
 
 import grpo
 from grader import check
-from grader.calling import call_all
 from grader.exercises import chapter_03
 from grader.exercises.chapter_03.common import CHAPTER
 
@@ -39,17 +38,6 @@ def test_the_nine_exercises_stand_in_the_order_of_the_story():
         "toy_grpo_step",
     ]
     assert {exercise.chapter for exercise in chapter_03.EXERCISES} == {CHAPTER}
-
-
-@pytest.mark.parametrize("exercise", chapter_03.EXERCISES, ids=lambda exercise: exercise.name)
-def test_the_reference_raises_only_where_an_error_is_asked_for(exercise):
-    for seed in range(10):
-        rng = np.random.default_rng(seed)
-        for part in exercise.parts:
-            outcomes = call_all(exercise.reference, part.calls(rng))
-            raised = [o.raised for o in outcomes if o.kind != "value"]
-            assert bool(raised) == part.only_errors, (part.says, raised)
-            assert not any(o.warned or o.changed_arguments for o in outcomes)
 
 
 @pytest.mark.parametrize("exercise", chapter_03.EXERCISES, ids=lambda exercise: exercise.name)

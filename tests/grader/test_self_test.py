@@ -1,9 +1,11 @@
 """The grader's test of itself: on the course's own exercises, and on exercises with a fault that it must find."""
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from grader import cli
+from grader.calling import call_all
 from grader.exercise import Alternative, Exercise, Mistake, Part, call
 from grader.exercises import EXERCISES
 from grader.self_test import examine
@@ -22,6 +24,16 @@ def test_every_exercise_has_what_the_course_promises(name):
     assert len(exercise.mistakes) >= 3 and exercise.alternatives and exercise.minutes > 0
     assert all(part.hint for part in exercise.parts)
     assert all(len(mistake.says) <= 400 for mistake in exercise.mistakes)
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_the_reference_raises_only_where_an_error_is_asked_for(name):
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        for part in EXERCISES[name].parts:
+            outcomes = call_all(EXERCISES[name].reference, part.calls(rng))
+            assert any(o.kind != "value" for o in outcomes) == part.only_errors, part.says
+            assert not any(o.warned or o.changed_arguments for o in outcomes), part.says
 
 
 def test_the_course_knows_at_least_sixty_mistakes():

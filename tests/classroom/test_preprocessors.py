@@ -1,0 +1,59 @@
+"""What counts as points, cell by cell: only what check() returned for the exercise that the cell names."""
+
+import pytest
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_notebook, new_output
+
+from grader.classroom.preprocessors import NO_RESULT, OnlyChecks, error_names, grading_call
+from grader.classroom.repair import MAX_PRINTED, repair
+from grader.report import CHECK_MIME
+
+
+def check_cell(*outputs, grade_id="log_softmax"):
+    cell = new_code_cell(f"check({grade_id})", outputs=list(outputs))
+    cell.metadata.nbgrader = NotebookNode(grade=True, solution=False, grade_id=grade_id, points=4)
+    return cell
+
+
+def result(exercise="log_softmax", points="4"):
+    return new_output("execute_result", data={"text/plain": points, CHECK_MIME: {"exercise": exercise}})
+
+
+def judged(*outputs):
+    return error_names(OnlyChecks().preprocess_cell(check_cell(*outputs), {}, 0)[0])
+
+
+def test_a_report_of_the_right_exercise_counts():
+    assert judged(result()) == []
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [(), (result("group_rollouts"),), (new_output("execute_result", data={"text/plain": "4"}),), (result(), result())],
+    ids=["no output", "another exercise", "a bare number", "two results"],
+)
+def test_anything_else_earns_nothing(outputs):
+    assert judged(*outputs) == [NO_RESULT]
+
+
+def test_stderr_is_no_failure_and_long_prints_are_cut():
+    noisy = check_cell(new_output("stream", name="stderr", text="x" * (MAX_PRINTED + 500)), result())
+    cell, _ = OnlyChecks().preprocess_cell(noisy, {}, 0)
+    assert cell.outputs[0].name == "stdout" and "500 characters more" in cell.outputs[0].text
+    assert error_names(cell) == []
+
+
+def test_the_graded_call_takes_its_seed_from_the_grading(monkeypatch):
+    monkeypatch.setenv("GRPO_CHECK_SEED", "11")
+    assert grading_call("f").endswith(".check(f, exercise='f', seed=11)")
+    monkeypatch.setenv("GRPO_CHECK_SEED", "")
+    assert grading_call("f").endswith("seed=None)")
+
+
+def test_repair_keeps_the_last_copy_and_puts_back_what_is_missing():
+    release = new_notebook(cells=[check_cell(grade_id="a"), check_cell(grade_id="b")])
+    mine = new_notebook(cells=[check_cell(grade_id="a"), check_cell(grade_id="a"), check_cell(grade_id="alien")])
+    mine.cells[0].metadata.nbgrader = NotebookNode(mine.cells[0].metadata.nbgrader)
+    remarks = repair(mine, release)
+    assert [c.metadata.get("nbgrader", {}).get("grade_id") for c in mine.cells] == [None, "a", None, "b"]
+    assert remarks == ["the cell a stands there more than once", "the cell b was missing"]
