@@ -29,6 +29,26 @@ class Rng:
 
 
 @dataclass(frozen=True)
+class TorchRng:
+    """Stands for a torch.Generator on the CPU: an exercise's adapter makes a fresh one from the seed for every use."""
+
+    seed: int
+
+    def __repr__(self) -> str:
+        return f"torch.Generator().manual_seed({self.seed})"
+
+
+@dataclass(frozen=True)
+class SameTensor:
+    """Stands for the very tensor that is passed as another argument, with its graph."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return f"{self.name} (the same tensor)"
+
+
+@dataclass(frozen=True)
 class SmoothFunction:
     """A differentiable function of a vector, as data: f(x) = sum_i (linear_i x_i + bend_i sin x_i) + twist x_0 x_1.
 
@@ -53,11 +73,33 @@ class SmoothFunction:
 
 
 @dataclass(frozen=True)
+class TinyLanguageModel:
+    """A language model as data: the logits after n tokens, the last of them x, are table[x] + drift[n % len(drift)].
+
+    So they depend on how many tokens the model believes to have read: a cache used wrongly shows.
+    """
+
+    table: tuple[tuple[float, ...], ...]
+    drift: tuple[tuple[float, ...], ...]
+
+    def __repr__(self) -> str:
+        return f"a tiny model with {len(self.table)} tokens"
+
+    def logits(self, last, read: int) -> np.ndarray:
+        """Logits (..., V) after `read` tokens whose last are the ids `last` (...)."""
+        return np.asarray(self.table)[last] + np.asarray(self.drift)[read % len(self.drift)]
+
+
+@dataclass(frozen=True)
 class NotPlain:
     """What is left of a returned object that is no plain data: the name of its type, and why it was refused."""
 
     type_name: str
     why: str = ""
+
+
+# What may stand in the arguments of a call beside plain data: dataclasses whose fields are plain data.
+STAND_INS = {kind.__name__: kind for kind in (Rng, TorchRng, SameTensor, SmoothFunction)}
 
 
 def materialise(value: Any) -> Any:
@@ -139,10 +181,14 @@ def _plain_array(array: np.ndarray, depth: int, budget: list[int]) -> Any:
 
 
 def _plain_key(key: Any, depth: int, budget: list[int]) -> Any:
-    plain = _to_plain(key, depth - 1, budget)
+    return _hashable(_to_plain(key, depth - 1, budget))
+
+
+def _hashable(plain: Any) -> Any:
+    """Arrays in a dict's key become numbers and tuples: (np.int64(13), "2") is the key (13, "2")."""
     if isinstance(plain, np.ndarray):
-        plain = plain.item() if plain.ndim == 0 else tuple(plain.ravel().tolist())
-    return tuple(plain) if isinstance(plain, list) else plain
+        return plain.item() if plain.ndim == 0 else tuple(plain.ravel().tolist())
+    return tuple(map(_hashable, plain)) if isinstance(plain, (list, tuple)) else plain
 
 
 def _is_tensor(value: Any) -> bool:

@@ -6,32 +6,62 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
-OURS = ("grpo", "tables")  # what the notebooks call the modules with finished functions
+OURS = ("grpo", "tables", "networks", "qwen3")  # what the notebooks call the modules with finished functions
 
 
-def leftover_stub(fn: Callable) -> int | None:
+@dataclass(frozen=True)
+class Code:
+    """The source of one function: its syntax tree, whose lines count from 1 at `def`, and where that line stands."""
+
+    tree: ast.FunctionDef
+    first_line: int = 1
+
+
+def code_of(fn: Callable) -> Code | None:
+    """Read a function's source, or return None where it is not at hand (a builtin, a lambda, a callable object)."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(fn)))
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return None
+    first = tree.body[0] if tree.body else None
+    return Code(first, fn.__code__.co_firstlineno) if isinstance(first, ast.FunctionDef) else None
+
+
+def code_in(text: str, name: str) -> Code | None:
+    """Find the last function called `name` in the text of a cell, or return None: no such function, or no Python."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
+    if not found:
+        return None
+    # The tree's lines count from the cell's own first line already.
+    return Code(found[-1], 1)
+
+
+def leftover_stub(code: Code | None) -> int | None:
     """Return the line (in the cell) of a `raise NotImplementedError` that stands among lines of the student's own.
 
     None for an untouched stub, and where the source cannot be read.
     """
-    function = _function(fn)
-    if function is None:
+    if code is None:
         return None
-    body = [node for node in function.body if not _is_docstring(node)]
-    stubs = [node for node in ast.walk(function) if isinstance(node, ast.Raise) and _raises_not_implemented(node)]
+    body = [node for node in code.tree.body if not _is_docstring(node)]
+    stubs = [node for node in ast.walk(code.tree) if isinstance(node, ast.Raise) and _raises_not_implemented(node)]
     if not stubs or (len(body) == 1 and body[0] is stubs[0]):
         return None
-    return fn.__code__.co_firstlineno + stubs[0].lineno - 1
+    return code.first_line + stubs[0].lineno - 1
 
 
-def shortcut_notes(fn: Callable, names: Sequence[str]) -> Iterator[str]:
-    """Yield a remark for each finished function that `fn` uses as `grpo.NAME` (or from another of our modules).
+def shortcut_notes(code: Code | None, names: Sequence[str]) -> Iterator[str]:
+    """Yield a remark for each finished function that is used as `grpo.NAME` (or from another of our modules).
 
     The first of `names` is the exercise's own; the others do the work of it.
     """
-    function = _function(fn)
-    nodes = list(ast.walk(function)) if function else []
+    nodes = list(ast.walk(code.tree)) if code else []
     used = {
         node.attr
         for node in nodes
@@ -45,15 +75,6 @@ def shortcut_notes(fn: Callable, names: Sequence[str]) -> Iterator[str]:
                 f"the function calls the finished `{name}`, which {'is' if name == names[0] else 'does the work of'} "
                 "this exercise. The check cannot tell; you can."
             )
-
-
-def _function(fn: Callable) -> ast.FunctionDef | None:
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(fn)))
-    except (OSError, TypeError, SyntaxError, ValueError):
-        return None
-    first = tree.body[0] if tree.body else None
-    return first if isinstance(first, ast.FunctionDef) else None
 
 
 def _is_docstring(node: ast.stmt) -> bool:

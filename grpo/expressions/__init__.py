@@ -14,6 +14,7 @@
 - `evaluator`: exact success, greedy success, entropy, KL
 - `per_token`: one iteration as a reader would write it
 - `tables`: the finished pieces of chapter 04, on a policy that is a plain dict
+- `networks`: the finished pieces of chapter 05, on a network that is a plain dict
 - `faulty_runs`: training runs with a known fault, to learn reading curves from
 - `parts`: a reader's own functions as parts of the trainer
 - `experiment`: many seeds, start and end, curves

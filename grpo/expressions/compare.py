@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -40,7 +41,12 @@ def student_t_quantile(df, level=0.95):
 
     With t = sqrt(df) tan(a), the density of the angle a is proportional to cos(a)^(df - 1).
     """
-    df = as_count(df, "df", minimum=1)
+    return _t_quantile(as_count(df, "df", minimum=1), level)
+
+
+@lru_cache(maxsize=256)
+def _t_quantile(df, level):
+    """It integrates numerically, and a study asks for the same few values again and again."""
     angles = np.linspace(0.0, np.pi / 2, 200_001)
     heights = np.cos(angles) ** (df - 1)
     areas = np.concatenate([[0.0], np.cumsum(heights[1:] + heights[:-1])])

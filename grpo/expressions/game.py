@@ -122,13 +122,21 @@ LENGTHS = np.array([len(expression) + 1 for expression in EXPRESSIONS])
 TOKEN_MASK = np.arange(MAX_TOKENS) < LENGTHS[:, np.newaxis]
 # (70,) bool: 22 prefixes leave a choice; in the others one token is forced, with log-prob 0 and gradient 0.
 HAS_CHOICE = LEGAL.sum(axis=1) > 1
-# (39, 6) int: the state in which each token of a response is chosen, and the token. Padding repeats a forced one.
-PATH_STATES = np.full((len(EXPRESSIONS), MAX_TOKENS), int(np.flatnonzero(~HAS_CHOICE & LEGAL[:, END_ID])[0]))
-PATH_TOKENS = np.full((len(EXPRESSIONS), MAX_TOKENS), END_ID)
-for _row, _expression in enumerate(EXPRESSIONS):
-    for _position in range(len(_expression) + 1):
-        PATH_STATES[_row, _position] = _STATE[_expression[:_position]]
-    PATH_TOKENS[_row, : len(_expression)] = [_ID[token] for token in _expression]
+
+
+def _paths():
+    """(39, 6) int, twice: the state in which each token of a response is chosen, and the token."""
+    # Padding repeats a forced end token.
+    states = np.full(TOKEN_MASK.shape, int(np.flatnonzero(~HAS_CHOICE & LEGAL[:, END_ID])[0]))
+    tokens = np.full(TOKEN_MASK.shape, END_ID)
+    for row, expression in enumerate(EXPRESSIONS):
+        for position in range(len(expression) + 1):
+            states[row, position] = _STATE[expression[:position]]
+        tokens[row, : len(expression)] = [_ID[token] for token in expression]
+    return states, tokens
+
+
+PATH_STATES, PATH_TOKENS = _paths()
 
 
 def state_of(prefix):

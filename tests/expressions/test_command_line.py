@@ -110,7 +110,7 @@ def test_benchmarks_are_found_by_entry_point(monkeypatch):
             return len
 
     monkeypatch.setattr(grpo.cli, "entry_points", lambda group: [Point()] if group == "grpo.bench" else [])
-    assert set(grpo.cli.benchmarks()) == {"expressions", "other"}
+    assert set(grpo.cli.benchmarks()) >= {"expressions", "other"}
     assert grpo.cli.benchmarks()["other"]() is len
     assert grpo.cli.benchmarks()["expressions"]() is bench.bench_expressions
 

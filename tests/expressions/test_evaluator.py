@@ -69,6 +69,44 @@ def test_a_policy_that_is_certain():
     }
 
 
+def test_a_response_that_cannot_be_sampled_adds_nothing():
+    policy = TabularPolicy(10, generators(0))
+    reference = policy.frozen_copy()
+    policy.parameters["logits"][:, 0] = -np.inf  # "2" is never chosen where there is a choice
+    policy.parameters_changed()
+    result = Evaluator(REWARD.correct, reference=reference)(policy)
+    probs = np.exp(policy.expression_logprobs()[0])
+    assert (probs == 0.0).any() and np.isfinite(result.kl).all()
+    entropy = np.mean([-sum(p * np.log(p) for p in row if p > 0) for row in probs])
+    assert result.entropy[0] == pytest.approx(entropy, abs=1e-12)
+    assert Evaluator(REWARD.correct, reference=policy.frozen_copy())(policy).kl[0] == 0.0
+
+
+def test_the_mean_is_over_the_seeds_and_plain():
+    result = Evaluator(REWARD.correct, REWARD.base)(MLPPolicy(one_hot_features(10), generators(0, 1)))
+    assert result.mean()["exact_success"] == pytest.approx(sum(result.exact_success) / 2)
+    assert all(type(value) is float for value in result.mean().values())
+
+
+def test_lists_will_do():
+    policy = TabularPolicy(10, generators(0), scale=1.0)
+    arrays = Evaluator(REWARD.correct, REWARD.base, prompts=np.array([2, 7]))(policy)
+    lists = Evaluator(REWARD.correct.tolist(), REWARD.base.tolist(), prompts=[2, 7])(policy)
+    for name in ("exact_success", "greedy_success", "expected_reward"):
+        assert getattr(lists, name) == getattr(arrays, name)
+
+
+def test_the_prompts_are_one_array_as_long_as_the_number_of_seeds_stays():
+    evaluate = Evaluator(REWARD.correct, prompts=[2, 7])
+    for seeds in ((0, 1, 2), (0, 1), (0,)):
+        policy = TabularPolicy(10, generators(*seeds), scale=1.0)
+        evaluate(policy)
+        asked = evaluate.prompts
+        np.testing.assert_array_equal(asked, [[2, 7]] * len(seeds))
+        evaluate(policy)
+        assert evaluate.prompts is asked
+
+
 def test_a_subset_of_prompts():
     policy = MLPPolicy(one_hot_features(10), generators(0, 1, 2))
     one_by_one = [Evaluator(REWARD.correct, REWARD.base, prompts=[p])(policy) for p in (2, 7)]

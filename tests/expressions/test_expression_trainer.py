@@ -1,5 +1,6 @@
 """The loop: what it does with its parts, what it reports, what it refuses."""
 
+from dataclasses import replace
 from inspect import signature
 
 import numpy as np
@@ -35,7 +36,8 @@ def start(kind, rngs):
 def run(kind="mlp", seeds=(0, 1), reward=REWARD, **settings):
     rngs = generators(*seeds)
     policy, curves = start(kind, rngs), Curves()
-    parts = {name: settings.pop(name) for name in ("optimizer", "prompts", "loss_function") if name in settings}
+    names = ("optimizer", "prompts", "loss_function", "advantage_function", "reference")
+    parts = {name: settings.pop(name) for name in names if name in settings}
     for signals in train(policy, reward, TrainSettings(**{"steps": 5, **settings}), rngs, **parts):
         curves.add(signals)
     return policy, curves
@@ -156,6 +158,99 @@ def test_without_kl_no_reference_is_asked():
     assert seen == [None] * 5
 
 
+def test_a_reference_of_one_s_own_is_used_unless_there_is_no_penalty():
+    reference, seen = start("mlp", generators(8, 9)), []
+
+    def watch(new, old, ref, *rest):
+        seen.append(ref)
+        return token_loss(new, old, ref, *rest)
+
+    asked = []
+
+    def reward(rollouts):
+        asked.append(rollouts)
+        return REWARD(rollouts)
+
+    run(steps=1, reference=reference, loss_function=watch, reward=reward)
+    np.testing.assert_array_equal(seen[0], reference.token_logprobs(asked[0]))
+    run(steps=1, reference=reference, loss_function=watch, kl_coef=0.0)
+    assert seen[1] is None
+
+
+def test_the_settings_reach_the_loss():
+    seen = []
+
+    def watch(new, old, ref, advantages, weights, *rest):
+        seen.append((weights, rest))
+        return token_loss(new, old, ref, advantages, weights, *rest)
+
+    for average in ("mean", "sum"):
+        run(steps=1, loss_function=watch, token_average=average, clip_eps=0.3, kl_coef=0.7, kl_kind="k2")
+    (mean, rest), (total, _) = seen
+    assert rest == (0.3, 0.7, "k2")
+    assert total.max() == pytest.approx(1 / 80) and mean.max() == pytest.approx(1 / 160)
+
+
+def test_advantages_by_the_settings_or_by_a_function():
+    seen = []
+
+    def own(rewards):
+        seen.append(rewards)
+        return np.zeros(rewards.shape)
+
+    _, curves = run(advantage_function=own, reward=lambda r: np.ones(r.lengths.shape, dtype=int), kl_coef=0.0)
+    assert seen[0].dtype == float and not curves["gradient_norm"].any()
+    rms = [run(steps=1, advantage_ddof=ddof)[1]["advantage_rms"] for ddof in (0, 1)]
+    np.testing.assert_allclose(rms[0] / rms[1], np.sqrt(8 / 7), rtol=2e-3)
+
+
+def test_the_clip_fraction_counts_tokens_that_exist():
+    lengths, shut = [], []
+
+    def reward(rollouts):
+        lengths.append(rollouts.lengths.sum(axis=(1, 2)))
+        return REWARD(rollouts)
+
+    def all_shut(*arguments):
+        return replace(token_loss(*arguments), open_gate=np.zeros(arguments[0].shape, dtype=bool))
+
+    _, curves = run(loss_function=all_shut, inner_updates=3)
+    assert (curves["clip_fraction"] == 1.0).all()
+
+    def watch(new, old, *rest):
+        result = token_loss(new, old, *rest)
+        shut.append((~result.open_gate & (old != 0.0)).sum(axis=(1, 2, 3)))
+        return result
+
+    _, curves = run(steps=2, learning_rate=3.0, inner_updates=4, loss_function=watch, reward=reward)
+    expected = np.reshape(shut, (2, 4, 2)).sum(axis=1) / (4 * np.array(lengths))
+    assert expected.any()
+    np.testing.assert_allclose(curves["clip_fraction"], expected)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "per_step", "asked"),
+    [
+        (None, None, None),
+        ([4, 1, 6], None, [[4, 1, 6]] * 2),
+        (None, 10, [list(range(10))] * 2),
+        ([4, 1], 2, [[1, 4]] * 2),
+    ],
+)
+def test_which_prompts_are_asked(prompts, per_step, asked):
+    seen = []
+
+    def watch(rollouts):
+        seen.append(rollouts.prompts)
+        return REWARD(rollouts)
+
+    run(steps=1, reward=watch, prompts=prompts, prompts_per_step=per_step)
+    if asked is None:
+        assert seen == [None]
+    else:
+        np.testing.assert_array_equal(np.sort(seen[0]) if per_step else seen[0], asked)
+
+
 def test_prompts_are_drawn_from_the_pool():
     asked = []
 
@@ -201,12 +296,20 @@ def test_signals_can_be_switched_off():
         ({"token_average": "max"}, "token_average is 'max': choose 'mean', 'sum'"),
         ({"advantage": "batch"}, "advantage is 'batch': choose 'group'"),
         ({"advantage_ddof": 2}, "advantage_ddof is 2: choose 0 or 1"),
+        ({"advantage_ddof": -1}, "^advantage_ddof is -1: it must be at least 0"),
         ({"prompts_per_step": 0}, "prompts_per_step is 0"),
     ],
 )
 def test_bad_settings(changes, message):
     with pytest.raises(ValueError, match=message):
         TrainSettings(**changes)
+
+
+def test_the_smallest_settings():
+    settings = TrainSettings(
+        group_size=2, steps=1, inner_updates=1, clip_eps=0.0, kl_coef=0.0, advantage_ddof=0, prompts_per_step=1
+    )
+    assert (settings.steps, settings.prompts_per_step, settings.advantage_ddof) == (1, 1, 0)
 
 
 @pytest.mark.parametrize(

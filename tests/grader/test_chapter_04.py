@@ -197,6 +197,30 @@ def test_a_renormalised_mask_after_the_softmax_loses_only_the_extreme_logits(see
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("masked", "passed"),
+    [
+        (lambda x, ok: np.where(ok, x, -1e9), [True, True, False, True]),
+        (lambda x, ok: np.where(ok, x, -1e30), [True, True, False, True]),
+        (lambda x, ok: x + ~ok * -1e9, [True, False, True, True]),
+        (lambda x, ok: np.where(ok, x, np.finfo(np.float32).min), [True] * 4),
+        (lambda x, ok: np.where(ok, x, -np.inf).astype(np.float32), [True] * 4),
+    ],
+)
+def test_a_number_in_place_of_minus_infinity_loses_a_point(masked, passed, seed):
+    def masked_probs(logits, mask):
+        if logits.shape != mask.shape or not mask.any():
+            raise ValueError("nothing to choose from")
+        x = masked(logits, mask)
+        weights = np.exp(x - x.max())
+        return weights / weights.sum()
+
+    report = check(masked_probs, seed)
+    assert states(report) == passed
+    assert bool(report.mistake) == (not all(passed))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_log_probs_of_another_distribution_than_the_one_drawn_from(seed):
     def sample_rollouts(table, target, group_size, rng):
         group = []
@@ -214,6 +238,25 @@ def test_log_probs_of_another_distribution_than_the_one_drawn_from(seed):
 
     report = check(sample_rollouts, seed)
     assert states(report) == [True, True, False, True] and "mask after softmax" in report.mistake
+
+
+@pytest.mark.parametrize(
+    ("spoil", "mistake"),
+    [
+        (lambda tokens, logps: (tokens, [x / math.log(10) for x in logps]), "logarithm of another base"),
+        (lambda tokens, logps: (tokens, np.cumsum(logps)), "cumulative sums"),
+        (lambda tokens, logps: (" ".join(tokens), logps), "one text instead of a list of tokens"),
+        (lambda tokens, logps: (tokens, [str(x) for x in logps]), ""),
+        (lambda tokens, logps: {"tokens": tokens, "logps": logps}, ""),
+    ],
+)
+def test_rollouts_of_another_form_are_told_in_words(spoil, mistake):
+    def sample_rollouts(table, target, group_size, rng):
+        return [spoil(*pair) for pair in tables.sample_rollouts(table, target, group_size, rng)]
+
+    report = check(sample_rollouts)
+    assert report.points < report.max_points and report.mistake == mistake
+    assert "does not have the form" not in str(report)
 
 
 def test_a_table_asked_without_a_mask_stops_with_the_state_that_does_not_exist():
@@ -295,6 +338,47 @@ def test_a_verifier_that_raises_is_named():
         return value, reward, reason
 
     assert check(verify_expression).mistake == "an error instead of a verdict"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("change", "passed", "mistake"),
+    [
+        (lambda right, tokens, target, numbers: tables.verify_expression(tokens, target), [True, False, True, True],
+         "numbers ignored"),
+        (lambda right, *_: (None if right[0] is None else str(right[0]), *right[1:]), [False, True, True, True],
+         "value as a text"),
+        (lambda right, *_: right[1], [False] * 4, "no triple"),
+        (lambda right, *_: None if right[2] else right, [True, True, False, False], "no triple"),
+        (lambda right, *_: (*right[:2], right[2] or None), [True, True, True, False], "None for no reason"),
+    ],
+)  # fmt: skip
+def test_a_spoilt_verdict_loses_its_own_part_and_no_hint_about_products(change, passed, mistake, seed):
+    def verify_expression(tokens, target, numbers=("2", "3", "5")):
+        return change(tables.verify_expression(tokens, target, numbers), tokens, target, numbers)
+
+    report = check(verify_expression, seed)
+    assert states(report) == passed and report.mistake == mistake
+    assert "running product" not in str(report)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_eval_after_half_a_check_is_told_in_a_sentence_that_fits_the_case_shown(seed):
+    def verify_expression(tokens, target, numbers=("2", "3", "5")):
+        *body, last = tokens or [""]
+        used = [token for token in body if token.isdigit()]
+        if last != "END" or len(set(used)) < len(used):
+            return None, 0.0, "no end, or a number twice"
+        try:
+            value = eval("".join(body))
+        except Exception:
+            return None, 0.0, "no expression"
+        return value, 0.1 + (value == target), ""
+
+    report = check(verify_expression, seed)
+    assert states(report) == [True, True, False, True] and report.mistake == "eval decides what is well formed"
+    shown = report.parts[2]
+    assert "starts with an operator" in shown.evidence.sentence and "`+2`" in shown.mistake_says
 
 
 # --- length term ---------------------------------------------------------------------------------------------
@@ -390,10 +474,22 @@ def test_overwriting_and_stepping_one_by_one_keep_the_single_rollout(seed):
     assert report.mistake == "overwritten instead of added" and states(report) == [True, False, True, True]
 
 
-def training_loop(refresh_old=False, follow=False):
+def test_a_missing_row_is_told_by_its_state():
+    def tabular_update(table, targets, rollouts, coefficients, learning_rate):
+        new = tables.tabular_update(table, targets, rollouts, coefficients, learning_rate)
+        visited = {(target, *tokens[:t]) for target, tokens in zip(targets, rollouts, strict=True) for t in range(6)}
+        return {state: row for state, row in new.items() if state in visited}
+
+    report = check(tabular_update)
+    assert states(report) == [True, True, True, False] and report.mistake == "unvisited rows dropped"
+    assert "there is no row for the state (" in report.parts[3].evidence.sentence
+
+
+def training_loop(refresh_old=False, follow=False, own_seed=False):
     def train_tabular(start, targets, steps, rng, group_size=8, inner_updates=1, learning_rate=3.0, clip_eps=0.2,
                       kl_coef=0.04):  # fmt: skip
         policy = {state: row.copy() for state, row in start.items()}
+        rng = np.random.default_rng(1) if own_seed else rng
         for _ in range(steps):
             batch = [(t, *pair) for t in targets for pair in tables.sample_rollouts(policy, t, group_size, rng)]
             prompts, texts = [one[0] for one in batch], [one[1] for one in batch]
@@ -414,9 +510,10 @@ def training_loop(refresh_old=False, follow=False):
 @pytest.mark.parametrize(
     ("faults", "passed", "mistake"),
     [
-        ({}, [True] * 4, ""),
-        ({"refresh_old": True}, [True, True, False, True], "old recomputed (the clip never acts)"),
-        ({"follow": True}, [True, True, True, False], "reference trained along (or no penalty)"),
+        ({}, [True] * 5, ""),
+        ({"refresh_old": True}, [True, True, False, True, True], "old recomputed (the clip never acts)"),
+        ({"follow": True}, [True, True, True, False, True], "reference trained along (or no penalty)"),
+        ({"own_seed": True}, [True, True, True, True, False], "reseeded inside"),
     ],
 )
 def test_a_training_loop_is_judged_by_what_it_does(faults, passed, mistake):
@@ -429,7 +526,7 @@ def test_a_loop_that_returns_something_else_than_a_table_earns_nothing():
         return start, 0.9
 
     report = check(train_tabular)
-    assert report.points == 0
+    assert report.points == 0 and "it returned a tuple, not a dict" in str(report)
 
 
 # --- diagnoses -----------------------------------------------------------------------------------------------
@@ -455,3 +552,21 @@ def test_a_diagnosis_that_forgets_the_single_update():
     report = check(diagnose_run)
     assert report.points == 1 and report.parts[2].passed
     assert "clip fraction 0 taken for dead with one update" in [part.mistake for part in report.parts]
+
+
+@pytest.mark.parametrize(
+    ("answer", "mistake"),
+    [
+        (lambda found: "healthy" if found == "leaking reference" else found, "leaking reference overlooked"),
+        (lambda found: found.replace(" ", "_"), "another spelling"),
+        (lambda found: (found, "since the curves say so"), "diagnosis in a list"),
+        (lambda found: "dead clip", "always a dead clip"),
+    ],
+)
+def test_wrong_words_and_blind_spots_of_a_diagnosis(answer, mistake):
+    reference = BY_NAME["diagnose_run"].reference
+
+    def diagnose_run(signals):
+        return answer(reference(signals))
+
+    assert check(diagnose_run).mistake == mistake

@@ -9,7 +9,7 @@ import pytest
 from grader import check
 from grader.checking import run_check
 from grader.exercises import chapter_05
-from grader.exercises.chapter_05 import common, encode, mlp_grpo_gradient, paired_difference, read_run, train_mlp
+from grader.exercises.chapter_05 import common, paired_difference, read_run, train_mlp
 from grpo.expressions import (
     TARGETS,
     TOKENS,
@@ -17,6 +17,7 @@ from grpo.expressions import (
     compare,
     count_features,
     group_advantages,
+    networks,
     one_hot_features,
     token_loss,
     token_weights,
@@ -87,21 +88,21 @@ def test_encode_is_the_input_of_the_library_s_policy():
     for row, prefix in enumerate(PREFIXES):
         for column, target in enumerate(TARGETS):
             expected = np.concatenate([count_features()[row], one_hot_features(10)[column]])
-            np.testing.assert_array_equal(encode.encode(list(prefix), target, list(TARGETS)), expected)
+            np.testing.assert_array_equal(networks.encode(list(prefix), target, list(TARGETS)), expected)
 
 
 def test_forward_and_backward_are_the_library_s():
     policy = MLPPolicy(one_hot_features(10), [np.random.default_rng(0)])
     policy.parameters["b1"] += 0.3
     view = per_token_policy(policy)
-    x = np.array([encode.encode(list(prefix), 17, list(TARGETS)) for prefix in PREFIXES[:9]])
+    x = np.array([networks.encode(list(prefix), 17, list(TARGETS)) for prefix in PREFIXES[:9]])
     slopes = np.random.default_rng(1).normal(size=(9, len(TOKENS)))
     gradient = {name: np.zeros_like(value) for name, value in view.parameters.items()}
     for row, prefix in enumerate(PREFIXES[:9]):
         view.add_gradient(gradient, TARGETS.index(17), prefix, slopes[row])
     logits = [view.logits(TARGETS.index(17), prefix) for prefix in PREFIXES[:9]]
-    np.testing.assert_allclose(common.mlp_forward(view.parameters, x), logits, atol=1e-12)
-    for name, value in common.mlp_backward(view.parameters, x, slopes).items():
+    np.testing.assert_allclose(networks.mlp_forward(view.parameters, x), logits, atol=1e-12)
+    for name, value in networks.mlp_backward(view.parameters, x, slopes).items():
         np.testing.assert_allclose(value, gradient[name], atol=1e-12)
 
 
@@ -121,7 +122,7 @@ def test_the_gradient_of_a_batch_is_that_of_the_vectorised_policy():
 
     places = [(prompt, k) for prompt in range(10) for k in range(3)]
     lengths = rollouts.lengths[0]
-    found = mlp_grpo_gradient.mlp_grpo_gradient(
+    found = networks.mlp_grpo_gradient(
         {name: value[0] for name, value in policy.parameters.items()},
         {name: value[0] for name, value in reference.parameters.items()},
         [prompt for prompt, _ in places],
@@ -145,7 +146,7 @@ def test_the_interval_is_the_library_s():
 
 def test_the_trained_policies_are_those_of_the_written_out_loop():
     for kwargs in ({}, {"inner_updates": 3, "kl_coef": 0.5}):
-        ours = train_mlp.train_mlp([4, 9], 3, **kwargs)
+        ours = networks.train_mlp([4, 9], 3, **kwargs)
         theirs = train_mlp._changed()([4, 9], 3, **kwargs)
         for name, value in ours.items():
             np.testing.assert_allclose(value, theirs[name], atol=1e-12)
@@ -169,7 +170,7 @@ def test_a_backward_pass_without_the_tanh_keeps_the_points_of_the_upper_layer():
 
 def test_a_missing_gradient_is_named_by_its_key():
     def mlp_backward(weights, x, logit_gradient):
-        found = common.mlp_backward(weights, x, logit_gradient)
+        found = networks.mlp_backward(weights, x, logit_gradient)
         del found["b2"]
         return found
 
@@ -263,7 +264,7 @@ def test_old_log_probs_that_are_refreshed_lose_the_part_about_the_clip():
 
 def test_a_reference_that_is_the_policy_loses_the_part_about_the_penalty():
     report = graded(loop(reference="the policy"))
-    assert report.mistake == "reference trained along"
+    assert report.mistake == "reference trained along (or no penalty)"
     assert states(report) == [True, True, True, False]
 
 
@@ -287,7 +288,7 @@ def test_an_interval_of_single_seeds_is_named():
 
     report = check(paired_difference, seed=0)
     assert report.mistake == "std for standard error"
-    assert states(report) == [True, False, True, True]
+    assert states(report) == [True, False, True, True, True]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -316,8 +317,203 @@ def test_the_runs_to_read_are_clear_cases():
             assert len(runs) >= 2
             for curves in runs[:2]:
                 expected = "healthy" if kind in ("learning", "finished") else kind
-                assert read_run.read_run(curves) == expected
+                assert networks.read_run(curves) == expected
                 assert len({len(values) for values in curves.values()}) == 1 and len(curves["kl"]) >= 8
+
+
+# --- what a trial of the chapter stumbled over -----------------------------------------------------------------------
+
+
+def split(key=lambda row: tuple(sorted(row)), count=lambda wanted, n: min(max(round(wanted), 1), n - 1), draw=None):
+    """A student's split. key: of a row; count(share * groups, groups); draw(rng, groups, how many)."""
+
+    def held_out_split(numbers, share, rng):
+        keys = [key(row) for row in numbers]
+        groups = sorted(set(keys))
+        wanted = count(share * len(groups), len(groups))
+        held = (draw or (lambda rng, g, k: [g[i] for i in rng.permutation(len(g))[:k]]))(rng, groups, wanted)
+        return [one in held for one in keys]
+
+    return held_out_split
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("places", "name"),
+    [
+        ({"draw": lambda rng, groups, k: [groups[i] for i in rng.choice(len(groups), k)]}, "drawn with replacement"),
+        ({"key": sum}, "sum for the key"),
+        ({"key": np.prod}, "product for the key"),
+        ({"key": min}, "a part of the numbers for the key"),
+        ({"count": lambda wanted, n: min(int(np.ceil(wanted)) + 1, n - 1)}, "one group too many"),
+        ({"count": lambda wanted, n: min(int(wanted) + 1, n - 1)}, "one group too many"),
+        ({"count": lambda wanted, n: min(max(int(wanted), 1), n - 1)}, "rounded down"),
+        ({"count": lambda wanted, n: min(int(np.ceil(wanted)), n - 1)}, "rounded up"),
+        ({"count": lambda wanted, n: max(round(wanted), 1)}, "everything held out"),
+        ({"count": lambda wanted, n: min(round(wanted), n - 1)}, "nothing held out"),
+    ],
+)
+def test_a_split_that_leaks_nothing_can_still_be_wrong(places, name, seed):
+    report = graded(split(**places), seed)
+    assert report.points <= 3 and report.mistake == name and states(report)[1]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_block_of_neighbours_is_named(seed):
+    def block(rng, groups, k):
+        start = int(rng.integers(len(groups)))
+        return [groups[(start + i) % len(groups)] for i in range(k)]
+
+    report = graded(split(draw=block), seed)
+    assert report.mistake == "a block of groups" and states(report) == [True, True, False]
+    assert graded(split(), seed).points == 4
+
+
+@pytest.mark.parametrize("flag", [False, True])
+def test_an_empty_side_is_not_put_down_to_a_key_or_a_generator(flag):
+    def held_out_split(numbers, share, rng):
+        return [flag] * len(numbers)
+
+    report = graded(held_out_split)
+    assert report.points == 0 and report.mistake == "" and "both sides need a group" in str(report)
+
+
+def test_numbers_of_groups_are_shown_whole():
+    def held_out_split(numbers, share, rng):
+        return split(count=lambda wanted, n: 3)(numbers, share, rng)
+
+    text = str(graded(held_out_split))
+    assert "of 4 groups of numbers 2 were to be held out, not 3" in text and "not rows" not in text
+
+
+def backward(**changes):
+    def mlp_backward(weights, x, logit_gradient):
+        found = networks.mlp_backward(weights, x, logit_gradient)
+        for key, change in changes.items():
+            found[key] = change(found[key], logit_gradient)
+        return found
+
+    return mlp_backward
+
+
+def test_biases_with_an_axis_too_many_cost_one_point():
+    for change in (lambda g, _: g[np.newaxis], lambda g, _: g[:, np.newaxis]):
+        report = graded(backward(b1=change, b2=change))
+        assert states(report) == [True, True, True, False] and report.mistake == "bias gradients with two axes"
+        assert "rows add up" not in str(report)
+    assert graded(backward(b2=lambda g, _: g[np.newaxis])).mistake == "bias gradients with two axes"
+
+
+def test_a_wrong_b2_is_not_explained_with_w2():
+    for change in (lambda g, _: 0 * g, lambda g, slopes: slopes.sum()):
+        report = graded(backward(b2=change))
+        assert "b2" in report.parts[0].evidence.sentence and not states(report)[0] and states(report)[1]
+    assert "An entry of b2 is added to one logit" in graded(backward(b2=lambda g, _: 0 * g)).parts[0].hint
+
+
+def test_both_weight_gradients_on_their_sides_are_named():
+    report = graded(backward(w1=lambda g, _: g.T, w2=lambda g, _: g.T))
+    assert report.mistake == "w1 and w2 gradients transposed" and report.points == 1
+
+
+@pytest.mark.parametrize("illegal", [1e-3, -1.0, np.nan, -np.inf])
+def test_only_illegal_entries_wrong_lose_only_their_part(illegal):
+    def logit_gradient(coefficients, tokens, probs):
+        return np.where(probs > 0, networks.logit_gradient(coefficients, tokens, probs), illegal)
+
+    report = graded(logit_gradient)
+    assert states(report) == [True, True, False]
+    assert "is illegal; in row 0 its logit gets" in report.parts[2].evidence.sentence
+    assert report.mistake or "probability 0" in report.parts[2].hint
+
+
+@pytest.mark.parametrize("ends", [(0.0, 0.0), (np.nan, np.nan), None])
+def test_one_pair_costs_one_point_and_says_why(ends):
+    def paired_difference(values, baseline):
+        found = compare.paired_difference(values, baseline)
+        if len(values) == 1:
+            return (found.mean, *ends) if ends else compare.student_t_quantile(0)
+        return found.mean, found.low, found.high
+
+    report = graded(paired_difference)
+    assert states(report) == [True, True, False, True, True]
+    assert report.mistake or "n = 1 apart" in report.parts[2].hint
+
+
+def test_a_nan_that_comes_out_again_is_not_called_dropped():
+    def paired_difference(values, baseline):
+        n, d = len(values), np.subtract(values, baseline)
+        half = compare.student_t_quantile(n - 1) * d.std(ddof=1) / np.sqrt(n) if n > 1 else np.inf
+        return d.mean(), d.mean() - half, d.mean() + half
+
+    report = graded(paired_difference)
+    assert report.points == 5 and report.mistake == "NaN accepted"
+
+
+def test_biases_added_as_columns_are_not_called_a_transposed_w1():
+    def mlp_forward(weights, x):
+        hidden = np.tanh(x @ weights["w1"].T + weights["b1"])
+        return hidden @ weights["w2"].T + weights["b2"][:, np.newaxis]
+
+    assert graded(mlp_forward).mistake == ""
+
+
+def test_sums_over_states_are_not_called_the_first_state():
+    def mlp_forward(weights, x):
+        return networks.mlp_forward(weights, x).sum(axis=0)
+
+    assert graded(mlp_forward).mistake == "summed over the states"
+
+
+def test_what_depends_on_the_other_states_is_named_as_that():
+    def mlp_forward(weights, x):
+        logits = networks.mlp_forward(weights, x)
+        return logits - logits.max(axis=0)
+
+    assert graded(mlp_forward).mistake == "states that see each other"
+
+
+@pytest.mark.parametrize(
+    ("extra_steps", "extra_updates", "name"),
+    [(1, 0, "one iteration too many"), (0, 1, "one update too many"), (-1, 0, "one iteration too few")],
+)
+def test_iterations_and_updates_are_counted(extra_steps, extra_updates, name):
+    def train_mlp(seeds, steps, learning_rate=0.3, kl_coef=0.04, inner_updates=1):
+        steps, updates = steps + extra_steps, inner_updates + extra_updates
+        return loop()(seeds, steps, learning_rate, kl_coef, updates)
+
+    assert graded(train_mlp).mistake == name
+
+
+def test_a_penalty_that_is_not_handed_on_gets_a_true_sentence():
+    def train_mlp(seeds, steps, learning_rate=0.3, kl_coef=0.04, inner_updates=1):
+        return loop()(seeds, steps, learning_rate, 0.0, inner_updates)
+
+    report = graded(train_mlp)
+    assert states(report) == [True, True, True, False] and "`kl_coef` is not handed on" in str(report)
+
+
+def test_answers_in_another_spelling_are_explained():
+    def read_run(curves):
+        return networks.read_run(curves).title()
+
+    report = graded(read_run)
+    assert report.points == 0 and report.mistake == "another spelling"
+
+
+def test_what_is_refused_and_what_is_not_is_said_exactly():
+    def encode(prefix, target, targets, refuse_target, refuse_token):
+        if (refuse_target and target not in targets) or (refuse_token and set(prefix) - set("235+*")):
+            raise ValueError
+        return [prefix.count(token) for token in "235+*"] + [int(one == target) for one in targets]
+
+    for refuses, name in (
+        ((True, False), "unknown token accepted"),
+        ((False, True), "unknown target accepted"),
+        ((False, False), "everything accepted"),
+    ):
+        report = run_check(BY_NAME["encode"], lambda *args, refuses=refuses: encode(*args, *refuses), 0)
+        assert report.points == 3 and report.mistake == name
 
 
 # --- what the chapter says of the recorded runs ----------------------------------------------------------------------

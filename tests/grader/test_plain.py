@@ -130,3 +130,9 @@ def test_smooth_function_is_its_formula():
     f = SmoothFunction((1.0, -2.0), (0.5, 0.0), twist=3.0)
     assert f([0.3, 2.0]) == pytest.approx(0.3 - 4.0 + 0.5 * np.sin(0.3) + 3 * 0.6)
     assert SmoothFunction((2.0,), (0.0,), twist=3.0)(np.array([1.5])) == 3.0
+
+
+def test_numpy_numbers_in_the_key_of_a_dict_are_numbers():
+    made = to_plain({(np.int64(13), np.str_("2")): 1.0, np.float64(0.5): 2, (1, (np.int32(2),)): 3})
+    assert made == {(13, "2"): 1.0, 0.5: 2, (1, (2,)): 3}
+    assert [type(part) for part in next(iter(made))] == [int, str]

@@ -38,7 +38,7 @@ MODULES = ["checks", "rollouts", "rewards", "advantages", "logprobs", "objective
 VECTORISED = "test_vectorised_equals_token_by_token"
 DEFAULTS = "test_expression_trainer.py::test_the_course_s_settings_are_the_defaults_everywhere"
 ADAM_AND_SGD = ["test_sgd_by_hand", "test_adam_by_hand", "test_adam_is_algorithm_1", "test_bad_rates"]
-# The reward, objective and gradient code of the expression game: module -> its tests. Tests with a
+# The expression game, its loop and evaluator, and what they learn with: module -> its tests. Tests with a
 # fixture cannot be used here, and torch would make every fork slow.
 POLICY_TESTS = ["test_policies.py", "test_policy_arithmetic.py", f"test_expression_gradients.py::{VECTORISED}"]
 EXPRESSIONS = {
@@ -52,6 +52,11 @@ EXPRESSIONS = {
     "expressions.per_token": [*POLICY_TESTS, "test_per_token.py", DEFAULTS],
     "expressions.optimizers": [f"test_optimizers.py::{name}" for name in ADAM_AND_SGD],
     "expressions.compare": ["test_paired_difference.py"],
+    "expressions.trainer": ["test_expression_trainer.py"],
+    "expressions.evaluator": ["test_evaluator.py"],
+    "expressions.task": ["test_game.py"],
+    "expressions.game": ["test_game.py"],
+    "expressions.networks": ["test_networks.py"],
 }
 TIMEOUT_S = 60  # an endless loop is a noticed mutant, and mostly much earlier than this
 CHUNK = 25  # mutants per child
@@ -301,6 +306,7 @@ def installed(module, statement, function=""):
     """
     namespace = dict(vars(module))
     owner = getattr(module, function.partition(".")[0]) if "." in function else None
+    caches = []
     if owner and isinstance(statement, ast.FunctionDef):
         # A class around it gives super() its cell.
         body = ast.ClassDef(owner.__name__, bases=[], keywords=[], body=[statement], decorator_list=[], type_params=[])
@@ -316,19 +322,23 @@ def installed(module, statement, function=""):
     elif isinstance(statement, ast.FunctionDef):
         exec(compile(ast.Module([statement], []), module.__name__, "exec"), namespace)
         target = getattr(module, statement.name)
-        changed = {name: getattr(namespace[statement.name], name) for name in FUNCTION_PARTS}
+        caches.append(target)
+        target, source = inspect.unwrap(target), inspect.unwrap(namespace[statement.name])
+        changed = {name: getattr(source, name) for name in FUNCTION_PARTS}
     else:
         exec(compile(ast.Module([statement], []), module.__name__, "exec"), namespace)
-        target = module
-        changed = {name.id: namespace[name.id] for name in statement.targets}
+        names = [node.id for target in statement.targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+        target, changed = module, {name: namespace[name] for name in names}
     classes = [(one, dict(vars(one))) for one in vars(module).values() if isinstance(one, type)]
     # Not getattr: that would call a property and bind a method.
     original = {name: vars(target)[name] if target is owner else getattr(target, name) for name in changed}
     try:
         for name, value in changed.items():
             setattr(target, name, value)
+        _forget(caches)
         yield
     finally:
+        _forget(caches)
         for name, value in original.items():
             setattr(target, name, value)
         # A mutant may have taken a class for its instance and left attributes there.
@@ -338,6 +348,13 @@ def installed(module, statement, function=""):
             for name, value in before.items():
                 if vars(one)[name] is not value:
                     setattr(one, name, value)
+
+
+def _forget(functions):
+    """Clear what functions under lru_cache have kept."""
+    for function in functions:
+        if hasattr(function, "cache_clear"):
+            function.cache_clear()
 
 
 def _moved(method, owner, module):

@@ -1,4 +1,4 @@
-"""No small change of the numpy library, or of what the expression game learns with, goes unnoticed by its tests."""
+"""No small change of the numpy library, or of the expression game and its training, goes unnoticed by its tests."""
 
 import ast
 import importlib.util
@@ -72,6 +72,18 @@ def test_installed_changes_the_function_for_everybody_and_puts_it_back():
     with mutate.installed(module, ast.parse("LIMIT = 7").body[0]):
         assert module.LIMIT == 7
     assert (function(), module.LIMIT) == (2, 1)
+
+
+def test_a_function_with_a_cache_and_constants_made_together_are_exchanged():
+    module = ModuleType("module")
+    source = "from functools import lru_cache\n@lru_cache(maxsize=9)\ndef f(a):\n    return a + 1\nX, Y = 1, 2\n"
+    exec(source, vars(module))
+    assert module.f(1) == 2
+    with mutate.installed(module, ast.parse("@lru_cache(maxsize=9)\ndef f(a):\n    return a - 1").body[0]):
+        assert module.f(1) == 0
+    with mutate.installed(module, ast.parse("X, Y = 3, 4").body[0]):
+        assert (module.X, module.Y) == (3, 4)
+    assert (module.f(1), module.X, module.Y) == (2, 1, 2)
 
 
 def test_methods_and_defaults_of_a_class_are_mutated():

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import wraps
+
 import numpy as np
 
+from grader.compare import Tolerance, as_numbers, value_difference
 from grpo.expressions.game import END, EXPRESSIONS, NUMBERS, OPERATORS, PREFIXES, TARGETS, TOKENS
 
 CHAPTER = "04_tabular_grpo"
@@ -49,6 +52,64 @@ def plain_softmax(logits):
     return weights / weights.sum()
 
 
+class UnreadableError(ValueError):
+    """An answer has another form than the exercise asks for; the message says in what way."""
+
+
+def judged_after(read):
+    """Make a property say why an answer cannot be read: `read(value, call)` raises UnreadableError where it cannot."""
+
+    def decorate(judge):
+        @wraps(judge)
+        def judge_readable(values, calls):
+            for i, (value, one) in enumerate(zip(values, calls, strict=True)):
+                try:
+                    read(value, one)
+                except UnreadableError as reason:
+                    return i, str(reason)
+            return judge(values, calls)
+
+        return judge_readable
+
+    return decorate
+
+
+def kind_error(due, value):
+    """What is wrong with the kind of an answer, in the words of any other comparison."""
+    return UnreadableError(value_difference(due, value, Tolerance(0, 0)))
+
+
+def read_numbers(value, shape=None):
+    """An answer as an array of floats, of one shape if one is given."""
+    numbers = as_numbers(value)
+    if numbers is None:
+        raise kind_error(np.zeros(shape or (1,)), value)
+    if shape is not None and numbers.shape != shape:
+        raise UnreadableError(f"numbers of shape {shape} are due; yours have the shape {numbers.shape}")
+    return numbers.astype(float)
+
+
+def read_table(value, table):
+    """An answer as a table with the states of another one: a dict of arrays of six finite numbers."""
+    if not isinstance(value, dict):
+        raise kind_error({}, value)
+    for state in table:
+        if state not in value:
+            sizes = f"the answer has {len(value)} rows, and the table that came in has {len(table)}"
+            raise UnreadableError(f"there is no row for the state {state}: {sizes}")
+    for state in value:
+        if state not in table:
+            raise UnreadableError(f"the answer has a row for {state}, a state that the table does not have")
+    rows = {state: as_numbers(value[state]) for state in table}
+    for state, row in rows.items():
+        if row is None or row.shape != (len(TOKENS),):
+            raise UnreadableError(f"six numbers are due in the row of the state {state}")
+        if not np.all(np.isfinite(row)):
+            bad = row[~np.isfinite(row)][0]
+            raise UnreadableError(f"there is {bad:.0f} in the row of the state {state}")
+    return {state: row.astype(float) for state, row in rows.items()}
+
+
 __all__ = [
     "CHAPTER",
     "END",
@@ -59,12 +120,17 @@ __all__ = [
     "PREFIXES",
     "TARGETS",
     "TOKENS",
+    "UnreadableError",
     "as_mask",
     "draw",
     "draw_prefix",
     "draw_response",
     "draw_seed",
     "free_numbers",
+    "judged_after",
+    "kind_error",
     "plain_softmax",
+    "read_numbers",
+    "read_table",
     "wants_number",
 ]

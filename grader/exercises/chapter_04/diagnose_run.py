@@ -9,7 +9,7 @@ import numpy as np
 
 from grader.exercise import Alternative, Exercise, Mistake, Part, call
 from grader.exercises.chapter_04.common import CHAPTER, draw_seed
-from grpo.expressions.faulty_runs import BROKEN_SIGN, DEAD_CLIP, HEALTHY, LEAKING, faulty_runs
+from grpo.expressions.faulty_runs import BROKEN_SIGN, DEAD_CLIP, DIAGNOSES, HEALTHY, LEAKING, faulty_runs
 
 
 def _mean(curve, where):
@@ -63,9 +63,10 @@ def _diagnose_growing_kl_first(signals):
     return LEAKING if signals["kl"][-1] > signals["kl"][0] + 0.1 else _diagnose(signals)
 
 
-def _diagnose_kl_exactly_0(signals):
+def _diagnose_without_leak(signals):
+    """Also what comes of asking whether the KL is exactly 0: it never is."""
     found = _diagnose(signals)
-    return HEALTHY if found == LEAKING and max(signals["kl"]) > 0 else found
+    return HEALTHY if found == LEAKING else found
 
 
 def _diagnose_always_healthy(signals):
@@ -191,10 +192,15 @@ DIAGNOSE_RUN = Exercise(
             "be clipped: look at `inner_updates` too.",
         ),
         Mistake(
+            "always a dead clip",
+            lambda signals: DEAD_CLIP,
+            "Every run is called a dead clip.",
+        ),
+        Mistake(
             "a rare clip taken for a dead one",
             _diagnose_rare_clip,
-            "The clip of a healthy run acts rarely when little is left to learn. Dead is something else: it never "
-            "acts, not even when the policy moves fast.",
+            "A run was called a dead clip although tokens were clipped in it. A clip acts rarely when little is left "
+            "to learn. Dead is something else: it never acts, not even when the policy moves fast.",
         ),
         Mistake(
             "loss taken for progress",
@@ -211,14 +217,21 @@ DIAGNOSE_RUN = Exercise(
         Mistake(
             "a growing KL taken for a leak, before all other questions",
             _diagnose_growing_kl_first,
-            "Whatever moves away from its start was called a leak. The KL to a frozen reference grows in every run "
-            "that moves. A leak is the opposite.",
+            "Every run was called a leak. If it was a growing KL that told you so: the KL to a frozen reference grows "
+            "in every run that moves. A leak is the opposite.",
         ),
         Mistake(
-            "only a KL of exactly 0 counts as a leak",
-            _diagnose_kl_exactly_0,
-            "A reference that follows one iteration behind shows a KL that is small, but not exactly 0. Compare with "
-            "what the KL should have become.",
+            "leaking reference overlooked",
+            _diagnose_without_leak,
+            "Runs with a leaking reference were called healthy. Such a run has become another policy (its entropy "
+            "fell), and yet its KL stays small all the time. Small, not exactly 0: the reference is one iteration "
+            "behind.",
+        ),
+        Mistake(
+            "leak and dead clip overlooked",
+            lambda signals: HEALTHY if _learns(signals) else BROKEN_SIGN,
+            "Only two of the four diagnoses occur: every run that learns was called healthy. A rising reward does not "
+            "prove that clip and penalty work. Look at the clip fraction, and at KL and entropy together.",
         ),
         Mistake(
             "always healthy",
@@ -228,7 +241,8 @@ DIAGNOSE_RUN = Exercise(
         Mistake(
             "falling entropy taken for a fault",
             _diagnose_entropy,
-            "The entropy falls in a healthy run too: the policy makes up its mind. What matters is on what.",
+            "Every run was called broken. If it was the entropy that told you so: it falls in a healthy run too, since "
+            "the policy makes up its mind. What matters is on what.",
         ),
         Mistake(
             "reward read the wrong way round",
@@ -256,7 +270,19 @@ DIAGNOSE_RUN = Exercise(
             _diagnose_without_clip,
             "A run that makes several updates per batch and never clips a single token was called healthy.",
         ),
-        Mistake("diagnosis in a list", _diagnose_as_list, "The diagnosis came in a list. Asked for is the text alone."),
+        Mistake(
+            "diagnosis in a list",
+            _diagnose_as_list,
+            "The diagnosis came in a list or a tuple. Asked for is the text alone.",
+            symptom=lambda values, calls: all(isinstance(value, (list, tuple)) for value in values),
+        ),
+        Mistake(
+            "another spelling",
+            lambda signals: _diagnose(signals).replace(" ", "_").title(),
+            "Some of your diagnoses are none of the four texts. They are compared letter by letter: small letters, and "
+            'a space between the words: "healthy", "broken sign", "dead clip", "leaking reference".',
+            symptom=lambda values, calls: any(isinstance(value, str) and value not in DIAGNOSES for value in values),
+        ),
     ),
     alternatives=(
         Alternative("plain levels, in another order", _diagnose_by_levels),

@@ -74,6 +74,26 @@ def _legal_names(prefix):
     return list(_right(prefix))
 
 
+def _legal_places(prefix):
+    return np.flatnonzero(tables.legal_tokens(prefix))
+
+
+def _legal_never_an_end(prefix):
+    return as_mask([token for token in _right(prefix) if token != END])
+
+
+def _legal_alphabetical(prefix):
+    return as_mask(_right(prefix))[[TOKENS.index(token) for token in sorted(TOKENS)]]
+
+
+def _in_another_order(values, calls):
+    """The right truth values, in an order of the tokens that is the same in all calls."""
+    got = np.array([np.asarray(value, dtype=bool) for value in values])
+    due = np.array([tables.legal_tokens(*one.args) for one in calls])
+    columns, wanted = (sorted(map(tuple, table.T)) for table in (got, due))
+    return got.shape == due.shape and columns == wanted and not np.array_equal(got, due)
+
+
 def _legal_added_mask(prefix):
     return np.where(tables.legal_tokens(prefix), 0.0, -np.inf)
 
@@ -152,6 +172,11 @@ LEGAL_TOKENS = Exercise(
             "beginning.",
         ),
         Mistake(
+            "never an end",
+            _legal_never_an_end,
+            "The end token is never legal, so no response can ever come to an end. It may follow every number.",
+        ),
+        Mistake(
             "end after an operator",
             _legal_end_after_operator,
             "The end token may follow an operator. Then `2 +` is a complete response, and it has no value.",
@@ -198,6 +223,19 @@ LEGAL_TOKENS = Exercise(
             _legal_names,
             "The legal tokens came back by name. Asked for is a mask: six truth values, one for each token, in the "
             "order of TOKENS.",
+        ),
+        Mistake(
+            "places returned",
+            _legal_places,
+            "The places of the legal tokens came back. Asked for is a mask: six truth values, one for each token, so "
+            "that it always has the shape of the logits.",
+        ),
+        Mistake(
+            "another order of the tokens",
+            _legal_alphabetical,
+            "The right truth values are there, in another order. The order is that of TOKENS: 2 3 5 + * END. Whoever "
+            "uses the mask looks at places, not at names.",
+            symptom=_in_another_order,
         ),
         Mistake(
             "0 and -inf",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from grader.exercise import Alternative, Exercise, Mistake, Part, call
-from grader.exercises.chapter_04.common import CHAPTER
+from grader.exercises.chapter_04.common import CHAPTER, judged_after, read_numbers
 from grpo.expressions import tables
 
 
@@ -33,6 +33,49 @@ def _from_lambda(rule):
         return np.where(_counts(lengths, correct, gated), rule(lam, right), 0.0)
 
     return wrong
+
+
+def _of_range(lam_of):
+    """A wrong `length_term` that makes something else of length, shortest and longest; ties and gate are right."""
+
+    def wrong(lengths, correct, gated=False):
+        numbers, right = _arrays(lengths, correct)
+        low, high = numbers.min(axis=1, keepdims=True), numbers.max(axis=1, keepdims=True)
+        with np.errstate(all="ignore"):
+            lam = lam_of(numbers, low, high)
+        return np.where(_counts(lengths, correct, gated), np.where(right, lam, np.minimum(lam, 0.0)), 0.0)
+
+    return wrong
+
+
+def _length_whole_numbers(lengths, correct, gated=False):
+    return np.trunc(tables.length_term(lengths, correct, gated))
+
+
+def _length_tie_rule_for_the_batch(lengths, correct, gated=False):
+    if np.ptp(lengths) == 0:
+        return np.zeros(np.shape(lengths))
+    return _length_no_tie_rule(lengths, correct, gated)
+
+
+def _length_down_the_columns(lengths, correct, gated=False):
+    numbers, right = _arrays(lengths, correct)
+    term = tables.length_term(numbers.T, right.T).T
+    return np.where(right.any(axis=1, keepdims=True), term, 0.0) if gated else term
+
+
+def _length_gate_turned(lengths, correct, gated=False):
+    return tables.length_term(lengths, correct, not gated)
+
+
+def _length_gate_open_for_the_hopeless(lengths, correct, gated=False):
+    term = tables.length_term(lengths, correct)
+    return np.where(np.any(correct, axis=1, keepdims=True), 0.0, term) if gated else term
+
+
+def _length_gate_shut_by_one_group(lengths, correct, gated=False):
+    term = tables.length_term(lengths, correct)
+    return term if not gated or np.all(np.any(correct, axis=1)) else np.zeros(term.shape)
 
 
 def _length_no_tie_rule(lengths, correct, gated=False):
@@ -162,16 +205,21 @@ def _ties(rng):
         call(np.array([[4, 4, 4]]), np.array([[True, False, True]])),
         call(np.full((1, 5), n), np.array([[True, True, True, True, False]])),
         call(np.array([[n, n + 2, n + 5]]), np.array([[True, True, True]]), note="not equal"),
+        call(np.array([[n + 2] * 3, [n, n + 2, n + 4]]), np.ones((2, 3), dtype=bool), note="only the first row"),
     ]
 
 
+@judged_after(lambda value, one: read_numbers(value))
 def _ties_are_zero(values, calls):
-    for i, value in enumerate(values[:2]):
-        terms = np.ravel(np.asarray(value, dtype=float))
-        if terms.size != calls[i].args[0].size or not np.all(np.abs(terms) < 1e-6):
-            return i, f"all lengths are equal: 0 for everyone; yours is {', '.join(f'{x:.3g}' for x in terms)}"
-    if not np.ptp(np.asarray(values[2], dtype=float)) > 1e-3:
+    terms = [read_numbers(value) for value in values]
+    if not np.ptp(terms[2]) > 1e-3:
         return 2, "the lengths differ, and all terms are equal"
+    terms[3] = np.ravel(terms[3])[:3]
+    for i in (0, 1, 3):
+        size = calls[i].args[0][0].size
+        if terms[i].size != size or not np.all(np.abs(terms[i]) < 1e-6):
+            where = "all lengths of the first row" if i == 3 else "all lengths"
+            return i, f"{where} are equal: 0 for everyone; yours is {', '.join(f'{x:.3g}' for x in terms[i].ravel())}"
     return None
 
 
@@ -185,8 +233,11 @@ def _rows(rng):
     ]
 
 
+@judged_after(lambda value, one: read_numbers(value))
 def _rows_as_if_alone(values, calls):
-    both, *alone = (np.asarray(value, dtype=float) for value in values)
+    both, *alone = (read_numbers(value) for value in values)
+    if any(one.size != 4 for one in alone):
+        return 1, "a group of four came in, and an answer of another size came out"
     alone = np.concatenate([one.reshape(1, -1) for one in alone])
     if both.shape != (2, 4):
         return f"two groups of four came in, and an answer of shape {both.shape} came out"
@@ -273,7 +324,41 @@ LENGTH_TERM = Exercise(
         Mistake(
             "sign",
             _from_lambda(lambda lam, right: np.where(right, -lam, np.minimum(-lam, 0.0))),
-            "Long answers earn and short ones pay. It is a prize for brevity.",
+            "Long answers earn and short ones pay: the policy would learn to ramble. The term is a prize for brevity.",
+        ),
+        Mistake(
+            "whole numbers",
+            _length_whole_numbers,
+            "Only whole numbers came out: every .5 was cut to 0. An array that is made like `lengths` holds whole "
+            "numbers and cuts off what you write into it; the result needs room for fractions.",
+        ),
+        Mistake(
+            "whole division",
+            _of_range(lambda n, low, high: 0.5 - (n - low) // np.maximum(high - low, 1)),
+            "Only .5 and -.5 come out: a whole division cuts off everything between the shortest and the longest.",
+        ),
+        Mistake(
+            "brackets forgotten",
+            _of_range(lambda n, low, high: 0.5 - n - low / (high - low)),
+            "A division binds tighter than a minus: as it stands, only the shortest length was divided by the range. "
+            "The difference has to be complete before it is divided.",
+        ),
+        Mistake(
+            ".5 divided too",
+            _of_range(lambda n, low, high: (0.5 - (n - low)) / (high - low)),
+            "The .5 was divided by the range as well. Only the distance to the shortest is divided; then it is taken "
+            "from .5.",
+        ),
+        Mistake(
+            "1 added to the range",
+            _of_range(lambda n, low, high: 0.5 - (n - low) / (high - low + 1)),
+            "The range was made larger by 1, perhaps so that it is never 0. Then the longest answer does not get -.5. "
+            "Give ties a rule of their own.",
+        ),
+        Mistake(
+            "from 1 to 0",
+            _of_range(lambda n, low, high: 1.0 - (n - low) / (high - low)),
+            "The values run from 1 to 0: nobody ever pays for a long answer. They should run from .5 to -.5.",
         ),
         Mistake(
             ".5 forgotten",
@@ -285,6 +370,12 @@ LENGTH_TERM = Exercise(
             _length_no_tie_rule,
             "If all lengths are equal, longest minus shortest is 0, and 0/0 is NaN. One NaN in a reward reaches the "
             "whole policy in one step.",
+        ),
+        Mistake(
+            "tie rule for the whole batch only",
+            _length_tie_rule_for_the_batch,
+            "If the lengths of one row are equal and those of another are not, the first row is 0/0, which is NaN. "
+            "Each group may be tied by itself.",
         ),
         Mistake(
             "ties get .5",
@@ -301,7 +392,14 @@ LENGTH_TERM = Exercise(
         Mistake(
             "wrong axis",
             _length_wrong_axis,
-            "Lengths were compared down the columns: the first rollouts of all prompts with each other.",
+            "Lengths and right answers were compared down the columns: the first rollouts of all prompts with each "
+            "other. One row is one group.",
+        ),
+        Mistake(
+            "lengths down the columns",
+            _length_down_the_columns,
+            "Lengths were compared down the columns: the first rollouts of all prompts with each other. One row is one "
+            "group.",
         ),
         Mistake(
             "divided by the longest",
@@ -318,6 +416,21 @@ LENGTH_TERM = Exercise(
             "gate missing",
             _length_gate_missing,
             "`gated` changes nothing: a group in which everything is wrong still has a length term.",
+        ),
+        Mistake(
+            "gated turned round",
+            _length_gate_turned,
+            "The gate acts with `gated=False` and not with `gated=True`.",
+        ),
+        Mistake(
+            "gate open only without a right answer",
+            _length_gate_open_for_the_hopeless,
+            "The gate is turned round: groups with a right answer lost their length term, and those without kept it.",
+        ),
+        Mistake(
+            "one hopeless group shuts the gate for all",
+            _length_gate_shut_by_one_group,
+            "One group without a right answer shut the gate for all groups. Each group has its own gate.",
         ),
         Mistake(
             "gate always shut",

@@ -39,6 +39,21 @@ def _probs_small_penalty(logits, mask):
     return plain_softmax(np.where(mask, logits, logits - 10.0))
 
 
+def _probs_moderate_penalty(logits, mask):
+    logits, mask = _checked(logits, mask)
+    return plain_softmax(np.where(mask, logits, logits - 100.0))
+
+
+def _probs_large_penalty(logits, mask):
+    logits, mask = _checked(logits, mask)
+    return plain_softmax(logits + (1 - mask) * -1e9)
+
+
+def _probs_large_number(logits, mask):
+    logits, mask = _checked(logits, mask)
+    return plain_softmax(np.where(mask, logits, -1e9))
+
+
 def _probs_lowest_logit(logits, mask):
     logits, mask = _checked(logits, mask)
     return plain_softmax(np.where(mask, logits, logits.min()))
@@ -49,6 +64,23 @@ def _probs_no_shift(logits, mask):
     with np.errstate(all="ignore"):
         weights = np.exp(np.where(mask, logits, -np.inf))
         return weights / weights.sum()
+
+
+def _probs_no_shift_times_mask(logits, mask):
+    logits, mask = _checked(logits, mask)
+    with np.errstate(all="ignore"):
+        weights = np.exp(logits) * mask
+        return weights / weights.sum()
+
+
+def _probs_not_divided(logits, mask):
+    probs = tables.masked_probs(logits, mask)
+    return probs / probs.max()
+
+
+def _probs_masked_logits(logits, mask):
+    logits, mask = _checked(logits, mask)
+    return np.where(mask, logits, -np.inf)
 
 
 def _probs_zero_times_infinity(logits, mask):
@@ -89,11 +121,17 @@ def _probs_nothing_checked(logits, mask):
         return weights / weights.sum()
 
 
+def _probs_shapes_unchecked(logits, mask):
+    if not np.any(mask):
+        raise ValueError("nothing is allowed")
+    return _probs_nothing_checked(logits, mask)
+
+
 def _probs_all_forbidden_uniform(logits, mask):
     logits, mask = np.asarray(logits, dtype=float), np.asarray(mask, dtype=bool)
     if logits.shape != mask.shape:
         raise ValueError("the shapes differ")
-    return plain_softmax(np.where(mask, logits, -1e9))
+    return tables.masked_probs(logits, mask) if mask.any() else np.full(len(mask), 1 / len(mask))
 
 
 def _require(logits, mask):
@@ -108,9 +146,9 @@ def _probs_by_loop(logits, mask):
     return [w / sum(weights) for w in weights]
 
 
-def _probs_with_large_penalty(logits, mask):
+def _probs_with_lowest_float(logits, mask):
     _require(logits, mask)
-    return plain_softmax(np.where(mask, logits, -1e9))
+    return plain_softmax(np.where(mask, logits, np.finfo(float).min))
 
 
 def _probs_scattered(logits, mask):
@@ -139,14 +177,24 @@ def _forbidden_favourite(rng):
     return [
         call(np.array([1000.0, 0.0, 0.0, 2.0, 1.0, 0.0]), _AFTER_NUMBER),
         call(high, _AFTER_NUMBER),
+        call(np.where(high > 1000, 1e35, high), _AFTER_NUMBER),
     ]
 
 
 def _any_size(rng):
     shift = float(rng.integers(800, 3000))
+    everything = np.ones(6, dtype=bool)
+    # Lower than any penalty that a person would type; far apart, and no ties, so that every right way of computing
+    # gives exactly 0 and 1, in float32 too.
+    low = -float(rng.uniform(1, 9)) * 1e35
     return [
         call(np.array([0.0, 0.0, 0.0, 1002.0, 1001.0, 1000.0]), _AFTER_NUMBER),
-        call(np.array([0.5, 0.1, 0.2, 2.0, 1.0, 0.0]) - shift, _AFTER_NUMBER),
+        call(np.array([0.5, 0.1, 0.2, 2.0, 1.0, 0.0]) - shift, everything),
+        call(
+            low * np.array([4.0, 4.0, 4.0, 2.0, 1.0, 3.0]),
+            _AFTER_NUMBER,
+            note="the allowed logits are very low",
+        ),
     ]
 
 
@@ -215,6 +263,25 @@ MASKED_PROBS = Exercise(
             "twenty thousand is then illegal, and a large logit brings them back.",
         ),
         Mistake(
+            "penalty that a large logit overcomes",
+            _probs_moderate_penalty,
+            "Something was subtracted from the logits of forbidden tokens. A logit that is large enough overcomes it, "
+            "and a forbidden token takes all of the probability.",
+        ),
+        Mistake(
+            "large penalty that a larger logit overcomes",
+            _probs_large_penalty,
+            "A large number such as 1e9 was subtracted from the logits of forbidden tokens. Logits have any size: one "
+            "that is larger still overcomes it. Is there anything that is lower than every number, whatever was there?",
+        ),
+        Mistake(
+            "a large negative number is not low enough",
+            _probs_large_number,
+            "Forbidden logits were set to a large negative number such as -1e9. Logits have any size: where those of "
+            "the allowed tokens are lower still, the forbidden ones win. Is there anything that is lower than every "
+            "number?",
+        ),
+        Mistake(
             "forbidden logits set to the lowest one",
             _probs_lowest_logit,
             "Forbidden tokens got the lowest logit that occurs, and with it a probability like the least likely token.",
@@ -223,6 +290,22 @@ MASKED_PROBS = Exercise(
             "no shift before exp",
             _probs_no_shift,
             "`exp` of 1000 is infinite, and infinite over infinite is NaN. Chapter 02 has the remedy.",
+        ),
+        Mistake(
+            "no shift before exp, then times the mask",
+            _probs_no_shift_times_mask,
+            "`exp` of 1000 is infinite: infinite times 0, or over infinite, is NaN. Chapter 02 has the remedy. And "
+            "forbidden logits should not reach `exp` at all.",
+        ),
+        Mistake(
+            "not divided by the sum",
+            _probs_not_divided,
+            "The proportions are right, but the numbers do not sum to 1: the last step of the softmax is missing.",
+        ),
+        Mistake(
+            "masked logits returned",
+            _probs_masked_logits,
+            "These are logits, with minus infinity for the forbidden tokens. The softmax over them is still to come.",
         ),
         Mistake(
             "0 times infinity",
@@ -251,19 +334,25 @@ MASKED_PROBS = Exercise(
         Mistake(
             "nothing checked",
             _probs_nothing_checked,
-            "A mask that allows nothing gave NaN, or a mask of another shape was repeated silently. Both mean that "
-            "something went wrong before; stop there.",
+            "Neither a mask that allows nothing nor a mask of another shape stopped the function. Both mean that "
+            "something went wrong before. Left alone, numpy answers the one with NaN and repeats the other silently.",
         ),
         Mistake(
-            "nothing allowed: uniform",
+            "shapes not compared",
+            _probs_shapes_unchecked,
+            "A mask of another shape did not stop the function: numpy repeats a single entry for all logits, without a "
+            "word. Compare the two shapes first.",
+        ),
+        Mistake(
+            "nothing allowed: an answer all the same",
             _probs_all_forbidden_uniform,
-            "Where nothing is allowed, the forbidden tokens share the probability. A large negative number for "
-            "forbidden logits does that silently: if all are equally bad, all are equally good.",
+            "Where nothing is allowed, something came back. There is no distribution over nothing: NaN, zeros or equal "
+            "shares all hide that something went wrong before. Stop there.",
         ),
     ),
     alternatives=(
         Alternative("a loop over lists", _probs_by_loop),
-        Alternative("a huge penalty, with the checks", _probs_with_large_penalty),
+        Alternative("the lowest float as a penalty, with the checks", _probs_with_lowest_float),
         Alternative("the allowed ones alone, put back in place", _probs_scattered),
     ),
     hint="`np.where(condition, a, b)` chooses entry by entry.",

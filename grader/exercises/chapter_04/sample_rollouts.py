@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from grader.compare import as_numbers
 from grader.exercise import Alternative, Exercise, Mistake, Part, call
 from grader.exercises.chapter_04.common import (
     CHAPTER,
@@ -18,11 +19,14 @@ from grader.exercises.chapter_04.common import (
     PREFIXES,
     TARGETS,
     TOKENS,
+    UnreadableError,
     draw,
     draw_seed,
+    judged_after,
+    kind_error,
     plain_softmax,
 )
-from grader.plain import Rng
+from grader.plain import NotPlain, Rng
 from grpo.expressions import tables
 from grpo.expressions.game import explain_malformed
 
@@ -61,35 +65,55 @@ def _fresh_calls(rng):
     return [call(table, target, 20, Rng(seed)) for seed in (first, second, first)]
 
 
-def _read(value):
+def _read(value, one=None):
     """A group as a list of (tuple of tokens, array of log-probs). Raises where it has another form."""
-    group = []
-    for tokens, logps in value:
-        if not all(isinstance(token, str) for token in tokens):
-            raise ValueError("tokens are strings")
-        group.append((tuple(tokens), np.asarray(logps, dtype=float)))
-    return group
+    if not isinstance(value, (list, tuple)):
+        raise kind_error([], value)
+    size = len(value) if one is None else one.args[2]
+    if len(value) != size:
+        raise UnreadableError(
+            f"{size} rollouts were asked for, so a list of {size} pairs (tokens, log-probs) is due; yours has "
+            f"{len(value)} items"
+        )
+    return [_read_pair(pair) for pair in value]
+
+
+def _read_pair(pair):
+    if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+        raise UnreadableError("each rollout is a pair: the list of its tokens, and the list of their log-probs")
+    tokens, logps = pair
+    if isinstance(tokens, str):
+        raise UnreadableError(f"the tokens of a rollout are a list of texts; yours are the one text {tokens!r}")
+    if not isinstance(tokens, (list, tuple)):
+        raise UnreadableError("the first entry of a pair is the list of the tokens, as texts")
+    for token in tokens:
+        if not isinstance(token, str):
+            shown = f"something of type {token.type_name}" if isinstance(token, NotPlain) else repr(token)
+            raise UnreadableError(f"tokens are texts such as '5' or 'END'; among yours is {shown}")
+    numbers = as_numbers(logps) if not isinstance(logps, list) or logps else np.array([])
+    if numbers is None:
+        raise UnreadableError("the second entry of a pair is the list of the log-probs, one number for each token")
+    return tuple(tokens), numbers.astype(float)
 
 
 def _spelled(tokens):
     return " ".join(tokens)
 
 
+@judged_after(_read)
 def _well_formed(values, calls):
-    for i, (value, one) in enumerate(zip(values, calls, strict=True)):
-        size = one.args[2]
-        if not isinstance(value, (list, tuple)) or len(value) != size:
-            return i, f"{size} rollouts were asked for: a list of {size} pairs (tokens, log-probs) is due"
-        if not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in value):
-            return i, "each rollout is a pair: its tokens, and their log-probs"
+    for i, value in enumerate(values):
         for tokens, logps in _read(value):
             if not tokens or tokens[-1] != END:
                 return i, f"`{_spelled(tokens)}` does not end with the end token"
+            if END in tokens[:-1]:
+                return i, f"`{_spelled(tokens)}` goes on after its end token"
             if tokens not in _WELL_FORMED:
-                why = explain_malformed(tokens[:-1]) or "the end token comes twice"
-                return i, f"`{_spelled(tokens)}` breaks the grammar: {why}"
+                return i, f"`{_spelled(tokens)}` breaks the grammar: {explain_malformed(tokens[:-1])}"
             if logps.shape != (len(tokens),):
-                return i, f"`{_spelled(tokens)}` has {len(tokens)} tokens and comes with {logps.size} log-probs"
+                kind = {0: "a single number", 1: f"{logps.size} log-probs"}
+                came = kind.get(logps.ndim, f"numbers of shape {logps.shape}")
+                return i, f"`{_spelled(tokens)}` has {len(tokens)} tokens, and comes with {came}"
     return None
 
 
@@ -102,6 +126,8 @@ def _due_probs(table, target, before, kind=None):
         return tables.masked_probs(-logits, legal)
     if kind == "unmasked":
         return plain_softmax(logits)
+    if kind == "first row":
+        return tables.masked_probs(table[(target,)], legal)
     return tables.masked_probs(logits, legal)
 
 
@@ -122,13 +148,11 @@ def _far_off(group, table, target, kind=None):
     return None
 
 
+@judged_after(_read)
 def _shares_follow_table(values, calls):
     for i, (value, one) in enumerate(zip(values, calls, strict=True)):
-        table, target, size, _ = one.args
-        group = _read(value)
-        if len(group) != size:
-            return i, f"{size} rollouts were asked for"
-        far = _far_off(group, table, target)
+        table, target, *_ = one.args
+        far = _far_off(_read(value), table, target)
         if far:
             before, token, share, prob, n = far
             where = f"after `{_spelled(before)}`" if before else "at the start"
@@ -142,13 +166,11 @@ def _due_logps(table, target, tokens, kind=None):
         return np.log(probs)
 
 
+@judged_after(_read)
 def _logps_belong(values, calls):
     for i, (value, one) in enumerate(zip(values, calls, strict=True)):
-        table, target, size, _ = one.args
-        group = _read(value)
-        if len(group) != size:
-            return i, f"{size} rollouts were asked for"
-        for tokens, logps in group:
+        table, target, *_ = one.args
+        for tokens, logps in _read(value):
             due = _due_logps(table, target, tokens)
             if logps.shape != due.shape or not np.allclose(logps, due, rtol=1e-4, atol=1e-5):
                 shown, right = (", ".join(f"{x:.3f}" for x in numbers.ravel()) for numbers in (logps, due))
@@ -156,6 +178,7 @@ def _logps_belong(values, calls):
     return None
 
 
+@judged_after(lambda value, one: _read(value))
 def _draws_are_fresh(values, calls):
     first, second, again = ([tokens for tokens, _ in _read(value)] for value in values)
     if not first or not second:
@@ -248,6 +271,60 @@ def _sample_summed(table, target, group_size, rng):
     return _sample(table, target, group_size, rng, finish=lambda tokens, logps: (tokens, sum(logps)))
 
 
+def _sample_first_row(table, target, group_size, rng):
+    return _sample(table, target, group_size, rng, probs_of=lambda *a: _due_probs(*a, kind="first row"))
+
+
+def _scored_as(logps_of):
+    """The right sampler whose log-probs are changed at the end of each rollout: logps_of(list of the right ones)."""
+
+    def wrong(table, target, group_size, rng):
+        return _sample(table, target, group_size, rng, finish=lambda tokens, logps: (tokens, logps_of(logps)))
+
+    return wrong
+
+
+def _sample_all_six(table, target, group_size, rng):
+    def finish(tokens, logps):
+        with np.errstate(divide="ignore"):
+            return tokens, [np.log(_due_probs(table, target, tokens[:t])) for t in range(len(tokens))]
+
+    return _sample(table, target, group_size, rng, finish=finish)
+
+
+def _sample_two_lists(table, target, group_size, rng):
+    group = _sample(table, target, group_size, rng)
+    return [tokens for tokens, _ in group], [logps for _, logps in group]
+
+
+def _sample_swapped(table, target, group_size, rng):
+    return _sample(table, target, group_size, rng, finish=lambda tokens, logps: (logps, tokens))
+
+
+def _sample_pair_per_token(table, target, group_size, rng):
+    return _sample(table, target, group_size, rng, finish=lambda tokens, logps: list(zip(tokens, logps, strict=True)))
+
+
+def _sample_with_prompt(table, target, group_size, rng):
+    return _sample(table, target, group_size, rng, finish=lambda tokens, logps: ([target, *tokens], logps))
+
+
+def _sample_one_text(table, target, group_size, rng):
+    return _sample(table, target, group_size, rng, finish=lambda tokens, logps: (_spelled(tokens), logps))
+
+
+def _sample_one_list_for_all(table, target, group_size, rng):
+    tokens, logps = [], []
+    for more, numbers in _sample(table, target, group_size, rng):
+        tokens += more
+        logps += numbers
+    return [(tokens, logps)] * group_size
+
+
+def _sample_one_rollout(table, target, group_size, rng):
+    return _sample(table, target, 1, rng)
+
+
 def _sample_no_end_token(table, target, group_size, rng):
     return _sample(table, target, group_size, rng, finish=lambda tokens, logps: (tokens[:-1], logps[:-1]))
 
@@ -331,6 +408,45 @@ def _likeliest_logps(table, target, tokens):
 
 def _logits_of(table, target, tokens):
     return [table[target, *tokens[:t]][ID[token]] for t, token in enumerate(tokens)]
+
+
+def _scored_by_base(base):
+    return _looks_scored(lambda *a: _due_logps(*a) / math.log(base))
+
+
+def _first_of(tests):
+    return lambda values, calls: any(test(values, calls) for test in tests)
+
+
+def _in_every_pair(test):
+    """Whether all answers are lists of pairs, and the test holds for the two entries of each."""
+
+    def symptom(values, calls):
+        pairs = [pair for value in values for pair in value]
+        return all(isinstance(pair, (list, tuple)) and test(*pair) for pair in pairs)
+
+    return symptom
+
+
+def _two_lists(values, calls):
+    def is_one(value, one):
+        tokens, logps = value
+        return len(tokens) == len(logps) == one.args[2] and not isinstance(tokens[0], str)
+
+    return all(is_one(value, one) for value, one in zip(values, calls, strict=True))
+
+
+def _is_pairs(one):
+    return all(isinstance(pair, (list, tuple)) and len(pair) == 2 and isinstance(pair[0], str) for pair in one)
+
+
+def _all_in_one_list(values, calls):
+    pairs = zip(_groups(values[_SMALL]), calls[_SMALL], strict=True)  # a large group repeated is too much to read
+    return all({tokens.count(END) for tokens, _ in group} == {one.args[2]} for group, one in pairs)
+
+
+def _another_number(values, calls):
+    return all(len(group) != one.args[2] for group, one in zip(_groups(values[3:]), calls[3:], strict=True))
 
 
 def _without_end_token(values, calls):
@@ -420,6 +536,12 @@ SAMPLE_ROLLOUTS = Exercise(
     ),
     mistakes=(
         Mistake(
+            "another number of rollouts",
+            _sample_one_rollout,
+            "The group has not as many rollouts as `group_size` says.",
+            symptom=_another_number,
+        ),
+        Mistake(
             "argmax",
             _sample_argmax,
             "Every rollout is the likeliest one, so all of a group are equal. Equal rollouts have equal rewards, and a "
@@ -461,6 +583,13 @@ SAMPLE_ROLLOUTS = Exercise(
             symptom=_looks_distributed("uniform"),
         ),
         Mistake(
+            "row of the start for every token",
+            _sample_first_row,
+            "Every token is drawn by the row of the start. Each state has a row of its own: the prompt, followed by "
+            "the tokens written so far.",
+            symptom=_looks_distributed("first row"),
+        ),
+        Mistake(
             "sign of the logits",
             _sample_sign,
             "The least likely tokens come up most often: the logits have the wrong sign.",
@@ -480,6 +609,83 @@ SAMPLE_ROLLOUTS = Exercise(
             symptom=_looks_scored(lambda *a: np.exp(_due_logps(*a))),
         ),
         Mistake(
+            "logarithm of another base",
+            _scored_as(lambda logps: np.array(logps) / math.log(2)),
+            "All log-probs are wrong by the same factor: the logarithm has another base (2 or 10). A ratio is e to the "
+            "difference of two log-probs, so it takes natural logarithms.",
+            symptom=_first_of([_scored_by_base(2), _scored_by_base(10)]),
+        ),
+        Mistake(
+            "minus log-probs",
+            _scored_as(lambda logps: -np.array(logps)),
+            "The log-probs have the wrong sign. A probability is at most 1, so its logarithm is never above 0.",
+            symptom=_looks_scored(lambda *a: -_due_logps(*a)),
+        ),
+        Mistake(
+            "cumulative sums",
+            _scored_as(np.cumsum),
+            "Each number is the sum of all log-probs up to there. Asked for is the log-prob of each token alone: in "
+            "this chapter ratio and clip belong to tokens.",
+            symptom=_looks_scored(lambda *a: np.cumsum(_due_logps(*a))),
+        ),
+        Mistake(
+            "the sum for every token",
+            _scored_as(lambda logps: [sum(logps)] * len(logps)),
+            "Every token of a rollout carries the sum of the whole rollout. Asked for is the log-prob of each token "
+            "alone.",
+            symptom=_looks_scored(lambda *a: np.full(len(a[-1]), _due_logps(*a).sum())),
+        ),
+        Mistake(
+            "order of the log-probs turned round",
+            _scored_as(lambda logps: logps[::-1]),
+            "The right log-probs are there, in the reverse order. They stand in the order of the tokens.",
+            symptom=_looks_scored(lambda *a: _due_logps(*a)[::-1]),
+        ),
+        Mistake(
+            "log-probs of all six tokens",
+            _sample_all_six,
+            "For each token the log-probs of all six came back. Asked for is the one of the token that was drawn.",
+            symptom=_in_every_pair(lambda tokens, logps: np.shape(logps) == (len(tokens), len(TOKENS))),
+        ),
+        Mistake(
+            "two lists instead of pairs",
+            _sample_two_lists,
+            "Two lists came back, one with all tokens and one with all log-probs. Asked for is one list of pairs.",
+            symptom=_two_lists,
+        ),
+        Mistake(
+            "log-probs before tokens",
+            _sample_swapped,
+            "The two entries of each pair are exchanged. First come the tokens, then their log-probs.",
+            symptom=_in_every_pair(lambda logps, tokens: tokens[-1] == END and len(logps) == len(tokens)),
+        ),
+        Mistake(
+            "a pair for each token",
+            _sample_pair_per_token,
+            "Each rollout came as a list with a pair for every token. Asked for is one pair for each rollout: the list "
+            "of its tokens, and the list of their log-probs.",
+            symptom=lambda values, calls: all(_is_pairs(one) for value in values for one in value),
+        ),
+        Mistake(
+            "prompt among the tokens",
+            _sample_with_prompt,
+            "The prompt stands among the tokens. It belongs to the state, not to the response.",
+            symptom=_in_every_pair(lambda tokens, logps: tokens[0] not in TOKENS and tokens[-1] == END),
+        ),
+        Mistake(
+            "one text instead of a list of tokens",
+            _sample_one_text,
+            "The tokens of a rollout were joined to one text. Keep them apart, as a list: each token has a log-prob.",
+            symptom=_in_every_pair(lambda tokens, logps: isinstance(tokens, str)),
+        ),
+        Mistake(
+            "one list for all rollouts",
+            _sample_one_list_for_all,
+            "All rollouts are one and the same list, which holds the tokens of the whole group. Each rollout begins "
+            "with a new, empty list.",
+            symptom=_all_in_one_list,
+        ),
+        Mistake(
             "log-prob of the likeliest token",
             _sample_likeliest_logp,
             "The log-prob of the likeliest token was written down. Asked for is that of the token that was drawn.",
@@ -496,7 +702,9 @@ SAMPLE_ROLLOUTS = Exercise(
             _sample_summed,
             "One number for each rollout came back. In this chapter ratio and clip belong to tokens: keep one log-prob "
             "for each.",
-            symptom=_looks_scored(lambda *a: _due_logps(*a).sum()),
+            symptom=_first_of(
+                [_looks_scored(lambda *a: _due_logps(*a).sum()), _looks_scored(lambda *a: _due_logps(*a).mean())]
+            ),
         ),
         Mistake(
             "end token missing",

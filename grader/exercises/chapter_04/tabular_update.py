@@ -15,7 +15,9 @@ from grader.exercises.chapter_04.common import (
     TOKENS,
     draw,
     draw_response,
+    judged_after,
     plain_softmax,
+    read_table,
 )
 from grpo.expressions import tables
 
@@ -118,6 +120,33 @@ def _update_first_coefficient(table, targets, rollouts, coefficients, learning_r
     return tables.tabular_update(table, targets, rollouts, spread, learning_rate)
 
 
+def _update_divided_by_rollouts(table, targets, rollouts, coefficients, learning_rate):
+    return tables.tabular_update(table, targets, rollouts, coefficients, learning_rate / len(rollouts))
+
+
+def _update_first_rollout_only(table, targets, rollouts, coefficients, learning_rate):
+    return tables.tabular_update(table, targets[:1], rollouts[:1], coefficients[:1], learning_rate)
+
+
+def _update_probabilities(table, targets, rollouts, coefficients, learning_rate):
+    new = tables.tabular_update(table, targets, rollouts, coefficients, learning_rate)
+    return {state: tables.masked_probs(logits, tables.legal_tokens(state[1:])) for state, logits in new.items()}
+
+
+def _update_forbidden_at_minus_infinity(table, targets, rollouts, coefficients, learning_rate):
+    new = tables.tabular_update(table, targets, rollouts, coefficients, learning_rate)
+    return {state: np.where(tables.legal_tokens(state[1:]), logits, -np.inf) for state, logits in new.items()}
+
+
+def _update_without_prompt(table, targets, rollouts, coefficients, learning_rate):
+    new = tables.tabular_update(table, targets, rollouts, coefficients, learning_rate)
+    return {state[1:]: logits for state, logits in new.items()}
+
+
+def _update_coefficients_shifted(table, targets, rollouts, coefficients, learning_rate):
+    return tables.tabular_update(table, targets, rollouts, np.roll(coefficients, 1, axis=1), learning_rate)
+
+
 def _update_by_matrix(table, targets, rollouts, coefficients, learning_rate):
     """All states at once: counts per state and token, then one softmax over all rows."""
     states = list(table)
@@ -209,12 +238,14 @@ def _untouched(rng):
     return [call(table, [target], [rollout], _padded(rng, [rollout]) + 0.9, 1.0)]
 
 
+@judged_after(lambda value, one: read_table(value, one.args[0]))
 def _only_what_was_visited(values, calls):
-    new, (table, targets, rollouts, coefficients, _) = values[0], calls[0].args
+    table, targets, rollouts, coefficients, _ = calls[0].args
+    new = read_table(values[0], table)
     visited = {state for state, _, _ in _walk(targets, rollouts, coefficients)}
     moved = 0.0
     for state, logits in table.items():
-        change = np.asarray(new[state], dtype=float) - logits
+        change = new[state] - logits
         legal = tables.legal_tokens(state[1:])
         if state not in visited and np.any(np.abs(change) > 1e-6):
             return f"the row of {state} changed, and no rollout came through that state"
@@ -316,6 +347,21 @@ TABULAR_UPDATE = Exercise(
             "gradient.",
         ),
         Mistake(
+            "divided by the number of rollouts",
+            _update_divided_by_rollouts,
+            "The step was divided by the number of rollouts. The coefficients have that division already.",
+        ),
+        Mistake(
+            "first rollout only",
+            _update_first_rollout_only,
+            "Only the first rollout moved the table. Does a `return` stand inside the loop?",
+        ),
+        Mistake(
+            "coefficients of the neighbours",
+            _update_coefficients_shifted,
+            "The tokens moved by the coefficients of their neighbours: the place in the row is one off.",
+        ),
+        Mistake(
             "learning rate ignored",
             _scaled(lambda rate: 1.0),
             "`learning_rate` changes nothing: the step is the whole gradient.",
@@ -329,6 +375,23 @@ TABULAR_UPDATE = Exercise(
             "step returned",
             _update_step_returned,
             "Only the change came back. Asked for is the new table: the old logits plus the change.",
+        ),
+        Mistake(
+            "probabilities returned",
+            _update_probabilities,
+            "The rows hold probabilities. A table holds logits: the old ones plus the step.",
+        ),
+        Mistake(
+            "minus infinity written into the table",
+            _update_forbidden_at_minus_infinity,
+            "The logits of forbidden tokens became minus infinity. The mask is applied each time a row is read; the "
+            "table itself keeps its numbers.",
+        ),
+        Mistake(
+            "states without the prompt",
+            _update_without_prompt,
+            "The keys of the new table have lost the prompt. A state is the prompt, followed by the tokens so far; "
+            "without it the rows of different prompts fall together.",
         ),
         Mistake(
             "state after the token",

@@ -8,7 +8,7 @@ import numpy as np
 
 import grpo
 from grader.exercise import Alternative, Exercise, Mistake, Part, call
-from grader.exercises.chapter_04.common import CHAPTER
+from grader.exercises.chapter_04.common import CHAPTER, judged_after, read_numbers
 from grpo.expressions import tables
 
 
@@ -17,23 +17,35 @@ def _gate(ratio, advantage, eps):
     return grpo.clip_gate(ratio, np.broadcast_to(advantage, ratio.shape), eps)
 
 
-def _wrong(push=None, pull=None, weigh=None, join=None):
+def _wrong(push=None, pull=None, weigh=None, join=None, ratio=None, masked=True):
     """The right function with one of its pieces exchanged.
 
     push(ratio, advantage, eps): the surrogate's part; pull(new, ref): the slope of the penalty; weigh(mask): what a
-    token counts; join(push, pull, kl_coef, advantage): their sum.
+    token counts; join(push, pull, kl_coef, advantage): their sum; ratio(new, old); masked: 0 behind the end token.
     """
 
     def wrong(new_logps, old_logps, ref_logps, mask, advantages, clip_eps=0.2, kl_coef=0.04):
         mask = np.asarray(mask, dtype=bool)
         new, old, ref = (np.where(mask, x, 0.0) for x in (new_logps, old_logps, ref_logps))
         a = np.asarray(advantages, dtype=float)[:, np.newaxis]
-        pushed = (push or _push)(np.exp(new - old), a, clip_eps)
+        pushed = (push or _push)((ratio or _ratio)(new, old), a, clip_eps)
         pulled = (pull or _pull)(new, ref)
-        joined = (join or _join)(pushed, pulled, kl_coef, a)
-        return np.where(mask, joined * (weigh or _weigh)(mask), 0.0)
+        joined = (join or _join)(pushed, pulled, kl_coef, a) * (weigh or _weigh)(mask)
+        return np.where(mask, joined, 0.0) if masked else joined
 
     return wrong
+
+
+def _ratio(new, old):
+    return np.exp(new - old)
+
+
+def _ratio_of_log_probs(new, old):
+    return np.where(old == 0, 1.0, new / np.where(old == 0, 1.0, old))
+
+
+def _ratio_of_rollout(new, old):
+    return np.broadcast_to(np.exp((new - old).sum(axis=1, keepdims=True)), new.shape)
 
 
 def _push(ratio, a, eps):
@@ -58,6 +70,10 @@ def _gate_for_good_only(ratio, a, eps):
 
 def _gate_outside_the_range(ratio, a, eps):
     return np.where((ratio < 1 - eps) | (ratio > 1 + eps), 0.0, a * ratio)
+
+
+def _gate_on_the_wrong_side(ratio, a, eps):
+    return np.where(((a > 0) & (ratio < 1 - eps)) | ((a < 0) & (ratio > 1 + eps)), 0.0, a * ratio)
 
 
 def _clipped_ratio(ratio, a, eps):
@@ -200,15 +216,20 @@ def _penalties(rng):
     ]
 
 
+def _one_for_each(value, one):
+    return read_numbers(value, one.args[3].shape)
+
+
+@judged_after(_one_for_each)
 def _penalty_pulls(values, calls):
-    alone, without, with_it = (np.asarray(value, dtype=float) for value in values)
+    alone, without, with_it = map(_one_for_each, values, calls)
     due = tables.token_coefficients(*calls[0].args, kl_coef=1.0)
-    if alone.shape != due.shape or not np.allclose(alone, due, rtol=1e-4, atol=1e-5):
+    if not np.allclose(alone, due, rtol=1e-4, atol=1e-5):
         numbers = ("  ".join(f"{x:.4f}" for x in row.ravel()) for row in (due, alone))
-        return 0, "due are {}; yours are {}".format(*numbers)
+        return 0, "the penalty alone should give {}; yours are {}".format(*numbers)
     pull = tables.token_coefficients(*calls[2].args, kl_coef=0.3)
     pull = pull - tables.token_coefficients(*calls[1].args, kl_coef=0.0)
-    if with_it.shape != pull.shape or not np.allclose(with_it - without, pull, rtol=1e-3, atol=1e-5):
+    if not np.allclose(with_it - without, pull, rtol=1e-3, atol=1e-5):
         return 2, "the coefficients with a penalty, minus those without, are not what the penalty alone would give"
     return None
 
@@ -227,13 +248,12 @@ def _paddings(rng):
     ]
 
 
+@judged_after(_one_for_each)
 def _padding_is_nothing(values, calls):
     mask = calls[0].args[3]
-    clean, *others = (np.asarray(value, dtype=float) for value in values)
-    if clean.shape != mask.shape:
-        return f"one coefficient for each entry is due: shape {mask.shape}, yours is {clean.shape}"
+    clean, *others = map(_one_for_each, values, calls)
     for i, value in enumerate((clean, *others)):
-        if value.shape != mask.shape or np.any(value[~mask] != 0):
+        if np.any(value[~mask] != 0):
             return i, "behind the end token there are no tokens: their coefficients are 0"
         if not np.allclose(value, clean, rtol=1e-4, atol=1e-6):
             return i, "what stands behind the end token changes the coefficients of real tokens"
@@ -297,9 +317,45 @@ TOKEN_COEFFICIENTS = Exercise(
             "less likely, has to be repaired: its gate stays open.",
         ),
         Mistake(
+            "gate on the wrong side",
+            _wrong(push=_gate_on_the_wrong_side),
+            "The two sides of the gate are exchanged: good tokens were silenced below the range, bad ones above it. "
+            "Silent are those that went too far in the direction in which they push.",
+        ),
+        Mistake(
+            "gate only above the range",
+            _wrong(push=lambda ratio, a, eps: np.where(ratio > 1 + eps, 0.0, a * ratio)),
+            "Every token above the range was silenced, and none below it. Which side is shut depends on the sign of "
+            "the advantage.",
+        ),
+        Mistake(
+            "gate only below the range",
+            _wrong(push=lambda ratio, a, eps: np.where(ratio < 1 - eps, 0.0, a * ratio)),
+            "Every token below the range was silenced, and none above it. Which side is shut depends on the sign of "
+            "the advantage.",
+        ),
+        Mistake(
+            "ratio of the log-probs",
+            _wrong(ratio=_ratio_of_log_probs),
+            "One log-prob was divided by the other. The ratio is one of probabilities: e to the difference of the "
+            "log-probs.",
+        ),
+        Mistake(
+            "difference instead of ratio",
+            _wrong(ratio=lambda new, old: new - old),
+            "In the first update nothing pulls, although every ratio is 1 there and every gate is open. Was the "
+            "difference of the log-probs taken for the ratio? It is the logarithm of the ratio, and 0 there.",
+        ),
+        Mistake(
+            "ratio of the whole rollout",
+            _wrong(ratio=_ratio_of_rollout),
+            "All tokens of a rollout have the same ratio, that of the whole rollout. That was chapter 03; here each "
+            "token has its own.",
+        ),
+        Mistake(
             "clipped ratio instead of a gate",
             _wrong(push=_clipped_ratio),
-            "Where the clip is active, the clipped ratio was used. That is the value of the surrogate; it does not "
+            "Where the clip is active, the clipped product was used. That is the value of the surrogate; it does not "
             "change with the log-prob there, so its slope is 0.",
         ),
         Mistake(
@@ -331,6 +387,22 @@ TOKEN_COEFFICIENTS = Exercise(
             "knows.",
         ),
         Mistake(
+            "neither division",
+            _wrong(weigh=lambda mask: 1.0),
+            "Both divisions are missing, by the number of rollouts and by the number of tokens of each.",
+        ),
+        Mistake(
+            "length one too small",
+            _wrong(weigh=lambda mask: 1.0 / (len(mask) * (mask.sum(axis=1, keepdims=True) - 1.0))),
+            "The number of tokens is one too small. The end token counts.",
+        ),
+        Mistake(
+            "tokens counted down the columns",
+            _wrong(weigh=lambda mask: 1.0 / (len(mask) * np.maximum(mask.sum(axis=0, keepdims=True), 1))),
+            "The tokens were counted down the columns: that is how many rollouts have a token at this place. The "
+            "length of a rollout is counted along its row.",
+        ),
+        Mistake(
             "1/N forgotten",
             _wrong(weigh=lambda mask: 1.0 / mask.sum(axis=1, keepdims=True)),
             "The division by the number of rollouts is missing: twice as many rollouts would make a step twice as "
@@ -357,6 +429,43 @@ TOKEN_COEFFICIENTS = Exercise(
             _wrong(pull=lambda new, ref: new - ref),
             "This is the slope of k2, delta squared over 2. Near the reference the two agree, further away they do "
             "not.",
+        ),
+        Mistake(
+            "slope of k1",
+            _wrong(pull=lambda new, ref: 1.0),
+            "The penalty pulls at every token by the same amount, also where policy and reference agree: this is the "
+            "slope of k1. It only makes every drawn token less likely.",
+        ),
+        Mistake(
+            "delta instead of the slope",
+            _wrong(pull=lambda new, ref: ref - new),
+            "The difference of the two log-probs itself was taken as the slope, and with it the penalty pushes away "
+            "from the reference.",
+        ),
+        Mistake(
+            "penalty times the ratio",
+            _wrong(
+                push=lambda ratio, a, eps: np.stack([_push(ratio, a, eps), ratio]),
+                join=lambda push, pull, beta, a: push[0] - beta * pull * push[1],
+            ),
+            "The penalty was multiplied by the ratio. The ratio belongs to the advantage; the slope of k3 stands by "
+            "itself.",
+        ),
+        Mistake(
+            "penalty times the advantage",
+            _wrong(join=lambda push, pull, beta, a: push - beta * pull * a),
+            "The penalty was multiplied by the advantage. It does not ask for rewards: a rollout with advantage 0 is "
+            "pulled back like any other.",
+        ),
+        Mistake(
+            "kl_coef left out",
+            _wrong(join=lambda push, pull, beta, a: push - pull),
+            "The penalty is there with full weight, whatever `kl_coef` says.",
+        ),
+        Mistake(
+            "kl_coef fixed",
+            _coefficients_fixed(kl_coef=0.04),
+            "The weight of the penalty is .04, whatever `kl_coef` says.",
         ),
         Mistake(
             "KL behind the gate",
@@ -398,6 +507,12 @@ TOKEN_COEFFICIENTS = Exercise(
             "padding counted",
             _coefficients_padding_counted,
             "The mask plays no part: places behind the end token count as tokens.",
+        ),
+        Mistake(
+            "not 0 behind the end token",
+            _wrong(masked=False),
+            "Real tokens are right, but behind the end token there are numbers other than 0. Nothing stands there, so "
+            "nothing may pull there.",
         ),
         Mistake(
             "NaN times 0",

@@ -10,12 +10,24 @@ import numpy as np
 
 import grpo
 from grader.exercise import Alternative, Exercise, Mistake, Part, call
-from grader.exercises.chapter_04.common import CHAPTER, END, EXPRESSIONS, ID, TARGETS, TOKENS, draw, draw_seed
+from grader.exercises.chapter_04.common import (
+    CHAPTER,
+    END,
+    EXPRESSIONS,
+    ID,
+    TARGETS,
+    TOKENS,
+    draw,
+    draw_seed,
+    judged_after,
+    read_table,
+)
 from grader.plain import Rng
 from grpo.expressions import tables
 from grpo.expressions.game import evaluate
 
-_LEARN, _GROUP, _CLIP, _KL = slice(0, 2), slice(2, 3), slice(3, 6), slice(6, 8)  # the calls of the four parts
+# the calls of the five parts
+_LEARN, _GROUP, _CLIP, _KL, _AGAIN = slice(0, 2), slice(2, 3), slice(3, 6), slice(6, 8), slice(8, 12)
 _IMPOSSIBLE = 4  # no expression has this value
 _WIDE = 1e6  # a clip range that nothing leaves
 _VALUES = np.array([evaluate(one) for one in EXPRESSIONS])
@@ -72,14 +84,18 @@ def _kl_calls(rng):
     ]
 
 
+def _again_calls(rng):
+    targets = _targets(rng)[:1]
+    start, first, second = _start(rng, targets), draw_seed(rng), draw_seed(rng)
+    settings = {"group_size": 24, "kl_coef": 0.0}
+    return [
+        call(start, targets, 1, Rng(seed), learning_rate=rate, **settings)
+        for seed, rate in ((first, 6.0), (second, 6.0), (first, 6.0), (first, 3.0))
+    ]
+
+
 def _read(value, one):
-    start = one.args[0]
-    if set(value) != set(start):
-        raise ValueError("the states differ")
-    policy = {state: np.asarray(value[state], dtype=float) for state in start}
-    if not all(row.shape == (len(TOKENS),) and np.all(np.isfinite(row)) for row in policy.values()):
-        raise ValueError("rows of six finite logits are due")
-    return policy
+    return read_table(value, one.args[0])
 
 
 def _moved(value, one, target=None):
@@ -99,6 +115,7 @@ def _drift(value, one):
     return sum(tables.exact_kl(policy, one.args[0], target) for target in one.args[1])
 
 
+@judged_after(_read)
 def _it_learns(values, calls):
     for i, (value, one) in enumerate(zip(values, calls, strict=True)):
         for target, (before, after) in zip(one.args[1], _gains(value, one), strict=True):
@@ -110,6 +127,7 @@ def _it_learns(values, calls):
     return None
 
 
+@judged_after(_read)
 def _ties_move_nothing(values, calls):
     value, one = values[0], calls[0]
     solvable = one.args[1][0]
@@ -124,6 +142,7 @@ def _ties_move_nothing(values, calls):
     return None
 
 
+@judged_after(_read)
 def _clip_limits(values, calls):
     once, free, clipped = (_moved(value, one) for value, one in zip(values, calls, strict=True))
     if not free > 1.5 * once > 0:
@@ -136,10 +155,11 @@ def _clip_limits(values, calls):
     return None
 
 
+@judged_after(_read)
 def _penalty_holds(values, calls):
     free, held = (_drift(value, one) for value, one in zip(values, calls, strict=True))
     if not free > 1e-4:
-        return "the policy did not move"
+        return f"the policy did not move in {calls[0].args[2]} iterations"
     if not held < 0.85 * free:
         return 1, (
             f"the exact KL to the start is {free:.3f} without a penalty and {held:.3f} with `kl_coef` 1: the penalty "
@@ -148,13 +168,40 @@ def _penalty_holds(values, calls):
     return None
 
 
+def _steps_of(value, one):
+    policy, start = _read(value, one), one.args[0]
+    return np.concatenate([policy[state] - start[state] for state in start])
+
+
+def _same_step(a, b):
+    return bool(np.allclose(a, b, rtol=1e-4, atol=1e-5))
+
+
+@judged_after(_read)
+def _run_can_be_repeated(values, calls):
+    first, second, again, half = map(_steps_of, values, calls)
+    if not np.abs(first).max() > 0.01:
+        return "one iteration with a group of 24 did not move the policy"
+    if _same_step(first, second):
+        return 1, "two generators with different seeds give the very same policy"
+    if not _same_step(first, again):
+        return 2, "two generators with the same seed give different policies, so a run cannot be repeated"
+    if _same_step(first, half):
+        return 3, "half the learning rate gives the very same policy"
+    if not _same_step(first, 2 * half):
+        return 3, "one update with half the learning rate should change the table by half as much, and it does not"
+    return None
+
+
 def _loop(batch_old=True, ref="start", advantages_of=None, reward_of=None, step_from="policy", sign=1.0,
-          inner=None, targets_of=None, keep=True):  # fmt: skip
+          inner=None, targets_of=None, keep=True, rng_of=None, rate=None, fewer=0, stop=None,
+          exchanged=False):  # fmt: skip
     """The right training loop with one of its pieces exchanged."""
 
     def wrong(start, targets, steps, rng, group_size=8, inner_updates=1, learning_rate=3.0, clip_eps=0.2, kl_coef=0.04):
         policy = start
-        for _ in range(steps):
+        learning_rate, rng = rate or learning_rate, rng_of() if rng_of else rng
+        for _ in range(steps - fewer):
             prompts, rollouts, rewards = [], [], []
             for target in targets_of(targets) if targets_of else targets:
                 for tokens, _ in tables.sample_rollouts(policy, target, group_size, rng):
@@ -169,10 +216,15 @@ def _loop(batch_old=True, ref="start", advantages_of=None, reward_of=None, step_
                 new, _ = tables.score_rollouts(policy, prompts, rollouts)
                 frozen = {"start": start, "policy": policy}[ref]
                 ref_logps, _ = tables.score_rollouts(frozen, prompts, rollouts)
-                captured = old if batch_old else new
-                pulls = tables.token_coefficients(new, captured, ref_logps, mask, advantages, clip_eps, kl_coef)
+                pair = (new, old if batch_old else new)
+                pair = pair[::-1] if exchanged else pair
+                pulls = tables.token_coefficients(*pair, ref_logps, mask, advantages, clip_eps, kl_coef)
                 base = policy if step_from == "policy" else start
                 policy = tables.tabular_update(base, prompts, rollouts, pulls, sign * learning_rate)
+                if stop == "update":
+                    return policy
+            if stop == "iteration":
+                return policy
         return policy if keep else start
 
     return wrong
@@ -211,13 +263,64 @@ def _clip_never_acts(values, calls):
 
 def _one_update_only(values, calls):
     once, free, clipped = _clip_moves(values, calls)
-    return _same(once, free) and _same(once, clipped)
+    return once > 0 and _same(once, free) and _same(once, clipped)
+
+
+def _one_iteration_only(values, calls):
+    """A penalty cannot act in the first update: the policy is still its reference."""
+    free, held = map(_steps_of, values[_KL], calls[_KL])
+    return np.abs(free).max() > 0 and _same_step(free, held) and not _learns(values, calls)
+
+
+def _learns(values, calls):
+    return _it_learns(values[_LEARN], calls[_LEARN]) is None
+
+
+def _first_update_only(values, calls):
+    return _one_update_only(values, calls) and _one_iteration_only(values, calls)
+
+
+def _one_iteration_too_few(values, calls):
+    several, one_step = (*_LEARN_AND_KL,), (_GROUP, _CLIP, _AGAIN)
+    moved = [[_moved(v, c) > 0 for s in some for v, c in zip(values[s], calls[s], strict=True)]
+             for some in (several, one_step)]  # fmt: skip
+    return all(moved[0]) and not any(moved[1])
+
+
+_LEARN_AND_KL = (_LEARN, _KL)
+
+
+def _again(values, calls):
+    """Whether one update moves; whether another seed, the same seed and half the rate give the same; two steps."""
+    first, second, again, half = map(_steps_of, values[_AGAIN], calls[_AGAIN])
+    moves = np.abs(first).max() > 0
+    return moves, _same_step(first, second), _same_step(first, again), _same_step(first, half), first, half
+
+
+def _learning_rate_fixed(values, calls):
+    moves, _, again, half_is_same, *_ = _again(values, calls)
+    return moves and again and half_is_same
+
+
+def _own_generator(values, calls):
+    moves, another, *_ = _again(values, calls)
+    return moves and another
+
+
+def _no_generator(values, calls):
+    _, another, again, half_is_same, *_ = _again(values, calls)
+    return not (another or again or half_is_same) and _learns(values, calls)
+
+
+def _more_than_one_step(values, calls):
+    moves, another, again, half_is_same, first, half = _again(values, calls)
+    return moves and again and not another and not half_is_same and not _same_step(first, 2 * half)
 
 
 def _starts_again(values, calls):
     """Ten iterations move the policy no further than one could."""
     once, free, _ = _clip_moves(values, calls)
-    return free < 1.6 * once and not _same(once, free) and _it_learns(values[_LEARN], calls[_LEARN]) is not None
+    return free < 1.6 * once and not _same(once, free) and not _learns(values, calls)
 
 
 def _moves_without_signal(values, calls):
@@ -237,8 +340,7 @@ def _runs_after_large_values(values, calls):
         for target in one.args[1]:
             before, after = (tables.expression_probs(x, target) @ _VALUES for x in (one.args[0], policy))
             growth.append(after - before)
-    learned = _it_learns(values[_LEARN], calls[_LEARN]) is None
-    return np.mean(growth) > 3 and not learned and _moves_without_signal(values, calls)
+    return np.mean(growth) > 3 and not _learns(values, calls) and _moves_without_signal(values, calls)
 
 
 def _train_prompt_by_prompt(
@@ -331,6 +433,14 @@ TRAIN_TABULAR = Exercise(
             holds=_penalty_holds,
             hint="The reference is the start, from the first iteration to the last.",
         ),
+        Part(
+            says="the seed and the learning rate decide: a run can be repeated",
+            points=1,
+            calls=_again_calls,
+            holds=_run_can_be_repeated,
+            hint="Draw from the `rng` that is handed in, and from nothing else. `learning_rate` is a factor of each "
+            "step.",
+        ),
     ),
     mistakes=(
         Mistake(
@@ -338,6 +448,52 @@ TRAIN_TABULAR = Exercise(
             _loop(reward_of=lambda verdict: float(verdict[0])),
             "The policy learns to write large numbers: the value of the expression was taken for its reward.",
             symptom=_runs_after_large_values,
+        ),
+        Mistake(
+            "one iteration too few",
+            _loop(fewer=1),
+            "With `steps=1` nothing moves: the loop makes one iteration less than `steps` says.",
+            symptom=_one_iteration_too_few,
+        ),
+        Mistake(
+            "one iteration too many",
+            _loop(fewer=-1),
+            "With `steps=1` and one update per batch the policy makes more than one step: half the learning rate does "
+            "not give half the change. Does a loop run once too often?",
+            symptom=_more_than_one_step,
+        ),
+        Mistake(
+            "return after the first update",
+            _loop(stop="update"),
+            "One update is all that is ever made, whatever `steps` and `inner_updates` say. Does the `return` stand "
+            "inside a loop?",
+            symptom=_first_update_only,
+        ),
+        Mistake(
+            "return after the first iteration",
+            _loop(stop="iteration"),
+            "One iteration is all that is ever made, whatever `steps` says. Does the `return` stand inside the loop?",
+            symptom=_one_iteration_only,
+        ),
+        Mistake(
+            "learning rate ignored",
+            _loop(rate=3.0),
+            "`learning_rate` changes nothing: the steps have the same length whatever it says.",
+            symptom=_learning_rate_fixed,
+        ),
+        Mistake(
+            "reseeded inside",
+            _loop(rng_of=lambda: np.random.default_rng(0)),
+            "Two generators with different seeds give the same policy: the function makes a generator of its own, with "
+            "a seed of its own. Then many seeds are one run, many times.",
+            symptom=_own_generator,
+        ),
+        Mistake(
+            "rng ignored",
+            _loop(rng_of=np.random.default_rng),
+            "The same seed gives different rollouts: the draws do not come from the `rng` of the argument. Nobody "
+            "could repeat such a run.",
+            symptom=_no_generator,
         ),
         Mistake(
             "downhill instead of uphill",
@@ -349,7 +505,7 @@ TRAIN_TABULAR = Exercise(
         Mistake(
             "start returned",
             _loop(keep=False),
-            "The policy that comes back is the start. What was trained got lost.",
+            "The policy that comes back is the start: what was trained got lost, or nothing ever moved.",
             symptom=_never_moves,
         ),
         Mistake(
@@ -375,9 +531,15 @@ TRAIN_TABULAR = Exercise(
             symptom=_clip_never_acts,
         ),
         Mistake(
+            "new and old exchanged",
+            _loop(exchanged=True),
+            "New and old log-probs are exchanged, so every ratio stands on its head: what became likelier counts as "
+            "less likely. The clip then shuts the wrong tokens, and several updates run away.",
+        ),
+        Mistake(
             "one update per batch only",
             _loop(inner=1),
-            "`inner_updates` changes nothing: a batch is used once.",
+            "`inner_updates` changes nothing: a batch is used the same number of times, whatever it says.",
             symptom=_one_update_only,
         ),
         Mistake(

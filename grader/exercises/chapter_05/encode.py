@@ -9,19 +9,8 @@ import numpy as np
 from grader.compare import as_numbers
 from grader.exercise import Alternative, Exercise, Mistake, Part, call
 from grader.exercises.chapter_05.common import CHAPTER
-from grpo.expressions.game import END_ID, EXPRESSIONS, PREFIXES, TARGETS, TOKENS
-
-COUNTED = TOKENS[:END_ID]
-
-
-def encode(prefix, target, targets):
-    """Token counts of the prefix, then a one-hot row for the target."""
-    if target not in targets:
-        raise ValueError(f"{target} is none of the targets")
-    unknown = [token for token in prefix if token not in COUNTED]
-    if unknown:
-        raise ValueError(f"{unknown[0]!r} is no token of a prefix")
-    return np.array([prefix.count(token) for token in COUNTED] + [one == target for one in targets], dtype=float)
+from grpo.expressions.game import EXPRESSIONS, PREFIXES, TARGETS, TOKENS
+from grpo.expressions.networks import COUNTED, encode
 
 
 def _one_hot(index, size):
@@ -99,12 +88,18 @@ def _course_targets(prefix, target, targets):
 
 
 def _unknown_target_accepted(prefix, target, targets):
+    if set(prefix) - set(COUNTED):
+        raise ValueError("unknown token")
     return np.array(_counts(prefix) + [float(one == target) for one in targets])
 
 
 def _unknown_token_accepted(prefix, target, targets):
     if target not in targets:
         raise ValueError("unknown target")
+    return np.array(_counts(prefix) + [float(one == target) for one in targets])
+
+
+def _everything_accepted(prefix, target, targets):
     return np.array(_counts(prefix) + [float(one == target) for one in targets])
 
 
@@ -156,8 +151,9 @@ def _order_calls(rng):
 
 def _same_for_same_counts(values, calls):
     rows = [as_numbers(value) for value in values]
-    if any(row is None or row.ndim != 1 or row.size < 2 for row in rows):
+    if any(row is None or row.size < 2 or row.size > max(row.shape) for row in rows):
         return "a flat row of numbers is due"
+    rows = [row.ravel() for row in rows]  # an axis too many is another part's business
     if rows[0].shape != rows[1].shape or not np.allclose(rows[0], rows[1]):
         return 1, "two prefixes with the same tokens in another order give different rows; only counts are to be seen"
     for i in (2, 3):
@@ -274,6 +270,12 @@ ENCODE = Exercise(
             "unknown token accepted",
             _unknown_token_accepted,
             "A token that no prefix can hold was dropped without a word. The row then describes another prefix.",
+        ),
+        Mistake(
+            "everything accepted",
+            _everything_accepted,
+            "Neither an unknown target nor an unknown token is refused: the one leaves a row without any 1 for the "
+            "prompt, the other is not counted. Both rows look like those of another state.",
         ),
     ),
     alternatives=(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 
@@ -10,17 +11,10 @@ from grader.compare import as_numbers
 from grader.exercise import Alternative, Exercise, Mistake, Part, call
 from grader.exercises.chapter_05.common import CHAPTER, draw_seed
 from grader.plain import Rng
+from grpo.expressions.networks import held_out_split
 
-_FORM, _LEAK, _FRESH = slice(0, 3), slice(3, 5), slice(5, 8)  # the calls of the three parts
-
-
-def held_out_split(numbers, share, rng):
-    """(N,) bool, true for rows to be held out; rows with the same numbers, in any order, stay together."""
-    keys = [tuple(sorted(row)) for row in numbers]
-    groups = sorted(set(keys))
-    chosen = rng.permutation(len(groups))[: _how_many(len(groups), share)]
-    held_out = {groups[i] for i in chosen}
-    return np.array([key in held_out for key in keys])
+_LEAK, _FRESH = slice(13, 15), slice(15, 19)  # the calls of the second and the third part
+_SMALL, _LARGE, _UNEVEN = 4, 5, (11, 12)  # places of calls of the first part
 
 
 def _how_many(groups, share):
@@ -31,28 +25,55 @@ def _keys(numbers, in_order=False):
     return [tuple(row) if in_order else tuple(sorted(row)) for row in numbers]
 
 
+def _split(numbers, share, rng, key=None, count=None, draw=None):
+    """The split with one place changed, for mistakes.
+
+    key: numbers of a row -> its group; count: share * groups -> how many, within no bounds; draw: (rng, sorted groups,
+    how many) -> the groups that are held out.
+    """
+    keys = [(key or (lambda row: tuple(sorted(row))))(row) for row in numbers]
+    groups = sorted(set(keys))
+    wanted = count(share * len(groups)) if count else _how_many(len(groups), share)
+    if draw is None:
+        held = {groups[i] for i in rng.permutation(len(groups))[: max(wanted, 0)]}
+    else:
+        held = set(draw(rng, groups, wanted))
+    return np.array([one in held for one in keys])
+
+
+def _changed(**places):
+    def wrong(numbers, share, rng):
+        return _split(numbers, share, rng, **places)
+
+    return wrong
+
+
+def _bounded(count):
+    def wrong(numbers, share, rng):
+        groups = len(set(_keys(numbers)))
+        wanted = min(max(count(share * groups), 1), groups - 1)
+        return _split(numbers, share, rng, count=lambda _: wanted)
+
+    return wrong
+
+
+def _with_replacement(rng, groups, wanted):
+    return [groups[i] for i in rng.integers(len(groups), size=wanted)]
+
+
+def _block(rng, groups, wanted):
+    start = int(rng.integers(len(groups) - wanted + 1))
+    return groups[start : start + wanted]
+
+
 def _by_row(numbers, share, rng):
     held = np.zeros(len(numbers), dtype=bool)
     held[rng.permutation(len(numbers))[: _how_many(len(numbers), share)]] = True
     return held
 
 
-def _order_matters(numbers, share, rng):
-    keys = _keys(numbers, in_order=True)
-    groups = sorted(set(keys))
-    held = {groups[i] for i in rng.permutation(len(groups))[: _how_many(len(groups), share)]}
-    return np.array([key in held for key in keys])
-
-
 def _kept_for_held(numbers, share, rng):
     return ~held_out_split(numbers, share, rng)
-
-
-def _first_groups(numbers, share, rng):
-    keys = _keys(numbers)
-    groups = sorted(set(keys))
-    held = set(groups[: _how_many(len(groups), share)])
-    return np.array([key in held for key in keys])
 
 
 def _part_of_each_group(numbers, share, rng):
@@ -75,20 +96,21 @@ def _row_numbers(numbers, share, rng):
     return np.flatnonzero(held_out_split(numbers, share, rng))
 
 
-def _nothing_held_out(numbers, share, rng):
-    keys = _keys(numbers)
-    groups = sorted(set(keys))
-    chosen = rng.permutation(len(groups))[: int(share * len(groups))]
-    held = {groups[i] for i in chosen}
-    return np.array([key in held for key in keys])
-
-
 def _rows_until_full(numbers, share, rng):
     keys = _keys(numbers)
-    order, held, wanted = rng.permutation(len(keys)), np.zeros(len(keys), dtype=bool), round(share * len(keys))
-    held[order[: max(wanted, 1)]] = True
-    touched = {keys[i] for i in order[: max(wanted, 1)]}
+    order, wanted = rng.permutation(len(keys)), _how_many(len(keys), share)
+    touched = {keys[i] for i in order[:wanted]}
     return np.array([key in touched for key in keys])
+
+
+def _share_of_the_rows(numbers, share, rng):
+    keys = _keys(numbers)
+    groups, held = sorted(set(keys)), set()
+    for i in rng.permutation(len(groups))[:-1]:
+        held.add(groups[i])
+        if sum(key in held for key in keys) >= share * len(keys):
+            break
+    return np.array([key in held for key in keys])
 
 
 def _with_lists(numbers, share, rng):
@@ -109,21 +131,46 @@ def _with_unique(numbers, share, rng):
     return np.isin(which, order[: _how_many(len(order), share)])
 
 
-def _prompts(rng, groups, rows):
-    """`rows` rows for each of so many number triples, mixed, the numbers of a row in any order."""
-    triples = list(itertools.combinations(range(1, 10), 3))
-    chosen = [triples[i] for i in rng.permutation(len(triples))[:groups]]
-    table = [rng.permutation(triple).tolist() for triple in chosen for _ in range(rows)]
+def _mixed(rng, triples, rows):
+    """Rows of these number triples in any order, the numbers of a row, too. rows: how many for each triple."""
+    table = [rng.permutation(triple).tolist() for triple, n in zip(triples, rows, strict=True) for _ in range(n)]
     return [table[i] for i in rng.permutation(len(table))]
 
 
-def _form_calls(rng):
+def _triples(rng, groups):
+    triples = list(itertools.combinations(range(1, 10), 3))
+    return [triples[i] for i in rng.permutation(len(triples))[:groups]]
+
+
+def _prompts(rng, groups, rows):
+    """`rows` rows for each of so many number triples."""
+    return _mixed(rng, _triples(rng, groups), [rows] * groups)
+
+
+def _alike(value_of, *values):
+    """All triples whose sum (or product, ...) is one of the values."""
+    return [triple for triple in itertools.combinations(range(1, 10), 3) if value_of(triple) in values]
+
+
+def _evenly_calls(rng):
     four = [[2, 3, 5], [1, 4, 6], [5, 3, 2], [2, 7, 9], [6, 1, 4], [3, 4, 8]]
+    same_sum, same_product = _alike(sum, 15), _alike(math.prod, 24, 48, 72)
+    # Seven triples each that have two of their numbers in common: the smaller two, the outer two, the larger two.
+    kin = [[(1, 2, n) for n in range(3, 10)], [(1, n, 9) for n in range(2, 9)], [(n, 8, 9) for n in range(1, 8)]]
+    uneven = [60] + [1] * 39
     return [
         call(four, 0.5, Rng(draw_seed(rng))),
-        call(_prompts(rng, 20, 4), 0.2, Rng(draw_seed(rng))),
-        call(_prompts(rng, 6, 3), 0.05, Rng(draw_seed(rng)), note="a small share: still one group at least"),
-    ]
+        call(_prompts(rng, 7, 2), 0.4, Rng(draw_seed(rng)), note="7 different groups"),
+        call(_prompts(rng, 7, 2), 0.3, Rng(draw_seed(rng)), note="7 different groups"),
+        call(_prompts(rng, 20, 4), 0.2, Rng(draw_seed(rng)), note="20 different groups"),
+        call(_prompts(rng, 6, 3), 0.05, Rng(draw_seed(rng)), note="a small share of 6 groups: still one at least"),
+        call(_prompts(rng, 6, 3), 0.97, Rng(draw_seed(rng)), note="a large share of 6 groups: one is left at least"),
+        call(_mixed(rng, same_sum, [2] * 8), 0.4, Rng(draw_seed(rng)), note="8 different groups, all with the sum 15"),
+        call(_mixed(rng, same_product, [2] * 9), 0.4, Rng(draw_seed(rng)), note="9 different groups"),
+        *(call(_mixed(rng, family, [2] * 7), 0.4, Rng(draw_seed(rng)), note="7 different groups") for family in kin),
+        *(call(_mixed(rng, _triples(rng, 40), uneven), 0.9, Rng(draw_seed(rng)),
+               note="40 different groups, one of them with 60 rows") for _ in _UNEVEN),
+    ]  # fmt: skip
 
 
 def _leak_calls(rng):
@@ -131,8 +178,11 @@ def _leak_calls(rng):
 
 
 def _fresh_calls(rng):
-    table, first, second = _prompts(rng, 30, 3), draw_seed(rng), draw_seed(rng)
-    return [call(table, 0.4, Rng(first)), call(table, 0.4, Rng(second)), call(table, 0.4, Rng(first))]
+    table, first, second, third = _prompts(rng, 30, 3), *(draw_seed(rng) for _ in range(3))
+    return [call(table, 0.4, Rng(seed)) for seed in (first, second, third, first)]
+
+
+# --- judging ---------------------------------------------------------------------------------------------------------
 
 
 def _flags(value, rows):
@@ -143,25 +193,39 @@ def _flags(value, rows):
     return flags.astype(bool)
 
 
-def _sides(flags, numbers):
-    """{triple: share of its rows that are held out}."""
-    keys = _keys(numbers)
-    return {group: float(np.mean([f for f, key in zip(flags, keys, strict=True) if key == group])) for group in keys}
+def _sides(flags, numbers, key=None):
+    """{group: share of its rows that are held out}; key: numbers of a row -> its group."""
+    found = {}
+    for flag, name in zip(flags, _keys(numbers) if key is None else map(key, numbers), strict=True):
+        found.setdefault(name, []).append(flag)
+    return {name: sum(flags) / len(flags) for name, flags in found.items()}
 
 
-def _right_form(values, calls):
+def _due(one):
+    """(groups, how many of them are to be held out) of a call."""
+    groups = len(set(_keys(one.args[0])))
+    return groups, _how_many(groups, one.args[1])
+
+
+def _as_many_as_asked(values, calls):
     for i, (value, one) in enumerate(zip(values, calls, strict=True)):
-        numbers, share, _ = one.args
+        numbers = one.args[0]
         flags = _flags(value, len(numbers))
         if flags is None:
             return i, f"a flat list of {len(numbers)} truth values is due, true for a row that is held out"
         if flags.all() or not flags.any():
             return i, f"{'everything' if flags.all() else 'nothing'} is held out: both sides need a group"
-        groups = len(set(_keys(numbers)))
-        count, due = float(np.sum(list(_sides(flags, numbers).values()))), _how_many(groups, share)
-        if abs(count - due) > 1.01:
-            return i, f"of {groups} groups of numbers about {due} were to be held out, not {count:.1f}"
+        (groups, due), sides = _due(one), _sides(flags, numbers)
+        count, torn = sum(sides.values()), any(0 < part < 1 for part in sides.values())
+        if torn and abs(count - due) > 1.01:  # what a part of a group counts is a matter of taste
+            return i, f"of {groups} groups of numbers {due} were to be held out; the rows you hold out make {count:.1f}"
+        if not torn and count != due:
+            return i, f"of {groups} groups of numbers {due} {_was(due)} to be held out, not {count:.0f}"
     return None
+
+
+def _was(count):
+    return "was" if count == 1 else "were"
 
 
 def _no_leak(values, calls):
@@ -170,46 +234,72 @@ def _no_leak(values, calls):
         flags = _flags(value, len(numbers))
         if flags is None or flags.all() or not flags.any():
             return i, "a list with one truth value per row, with both values in it, is due"
-        torn = [group for group, share in _sides(flags, numbers).items() if 0.0 < share < 1.0]
+        sides = _sides(flags, numbers)
+        torn = [group for group, share in sides.items() if 0.0 < share < 1.0]
         if torn:
             numbers_shown = ", ".join(map(str, torn[0]))
             return i, (
-                f"{len(torn)} of {len(set(_keys(numbers)))} groups are on both sides; rows with the numbers "
-                f"{numbers_shown} are in training and are held out, too"
+                f"{len(torn)} of {len(sides)} groups {'is' if len(torn) == 1 else 'are'} on both sides; rows with the "
+                f"numbers {numbers_shown} are in training and are held out, too"
             )
     return None
 
 
 def _generator_decides(values, calls):
-    first, second, again = (_flags(value, len(one.args[0])) for value, one in zip(values, calls, strict=True))
-    if first is None or second is None or again is None or first.all() or not first.any():
+    flags = [_flags(value, len(one.args[0])) for value, one in zip(values, calls, strict=True)]
+    if any(one is None or one.all() or not one.any() for one in flags):
         return "a list with one truth value per row, with both values in it, is due"
-    if np.array_equal(first, second):
-        return 1, "two generators with different seeds give the very same split"
+    first, second, third, again = flags
+    if np.array_equal(first, second) and np.array_equal(first, third):
+        return 1, "three generators with different seeds give the very same split"
     if not np.array_equal(first, again):
-        return 2, "two generators with the same seed give different splits, so nobody could repeat this"
+        return 3, "two generators with the same seed give different splits, so nobody could repeat this"
+    for i, one in enumerate(flags):
+        if _neighbours(one, calls[i].args[0]):
+            return i, "the groups that are held out are neighbours in a list; each is to be drawn by itself"
     return None
 
 
+def _neighbours(flags, numbers):
+    """Tell whether the held-out groups stand side by side among the groups, sorted or as they first appear.
+
+    With 12 of 30 groups, drawn at random, that happens once in a million times.
+    """
+    sides = _sides(flags, numbers)
+    for groups in (sorted(sides), list(sides)):
+        held = np.array([sides[group] == 1.0 for group in groups])
+        if 0 < held.sum() < len(held) and np.sum(held != np.roll(held, 1)) == 2:  # one run, round the end if need be
+            return True
+    return False
+
+
+# --- symptoms --------------------------------------------------------------------------------------------------------
+
+
 def _all_flags(values, calls):
+    """The flags of all calls. In those about leaks and about the generator nobody is left with an empty side."""
     flags = [_flags(value, len(one.args[0])) for value, one in zip(values, calls, strict=True)]
-    if any(one is None for one in flags):
-        raise ValueError("not flags")
+    if any(one is None for one in flags) or any(one.all() or not one.any() for one in flags[_LEAK] + flags[_FRESH]):
+        raise ValueError("no split")  # which is no symptom
     return flags
 
 
 def _torn_groups(values, calls, in_order=False):
-    """Shares of groups on both sides in the calls about leaks; with in_order, of groups of rows in the same order."""
-    flags = _all_flags(values, calls)
+    """Share of groups on both sides in the calls about leaks; with in_order, of groups of rows in the same order."""
     shares = []
-    for one_flags, one in zip(flags[_LEAK], calls[_LEAK], strict=True):
-        keys = _keys(one.args[0], in_order)
-        torn = [
-            0.0 < np.mean([f for f, key in zip(one_flags, keys, strict=True) if key == group]) < 1.0
-            for group in set(keys)
-        ]
-        shares.append(float(np.mean(torn)))
+    for flags, one in zip(_all_flags(values, calls)[_LEAK], calls[_LEAK], strict=True):
+        sides = _sides(flags, one.args[0], tuple if in_order else None)
+        shares.append(float(np.mean([0.0 < share < 1.0 for share in sides.values()])))
     return max(shares)
+
+
+def _counts(values, calls):
+    """How many groups are held out in each call, or None where a group is on both sides."""
+    found = []
+    for flags, one in zip(_all_flags(values, calls), calls, strict=True):
+        sides = _sides(flags, one.args[0]).values()
+        found.append(None if any(0 < share < 1 for share in sides) else int(sum(sides)))
+    return found
 
 
 def _looks_by_row(values, calls):
@@ -224,14 +314,72 @@ def _looks_stratified(values, calls):
     return _torn_groups(values, calls) == 1.0
 
 
-def _looks_kept(values, calls):
-    flags = _all_flags(values, calls)
-    if _torn_groups(values, calls) > 0.0:
+def _looks_named_by(*keys):
+    """A symptom: whatever one of these names does not tell apart is on one side, in every call."""
+
+    def symptom(values, calls):
+        flags = _all_flags(values, calls)
+        return any(
+            all(set(_sides(f, one.args[0], key).values()) <= {0.0, 1.0} for f, one in zip(flags, calls, strict=True))
+            for key in keys
+        )
+
+    return symptom
+
+
+def _looks_counted(*rules):
+    """A symptom: no group is torn, and one of the rules, share * groups -> count, says how many are held out.
+
+    Where a rule leaves the bounds, the count within them will do, too.
+    """
+
+    def symptom(values, calls):
+        counts = _counts(values, calls)
+        for rule in rules:
+            wanted = [rule(one.args[1] * _due(one)[0]) for one in calls]
+            bounds = [_due(one)[0] for one in calls]
+            if all(c in (min(w, n), min(max(w, 1), n - 1)) for c, w, n in zip(counts, wanted, bounds, strict=True)):
+                return True
         return False
-    return all(
-        abs(sum(_sides(~f, one.args[0]).values()) - _how_many(len(set(_keys(one.args[0]))), one.args[1])) <= 1
-        for f, one in zip(flags, calls, strict=True)
-    )
+
+    return symptom
+
+
+def _looks_unbounded(place):
+    """A symptom: in the call at this place one side is empty, and everywhere else both are full and no group torn."""
+
+    def symptom(values, calls):
+        counts = _counts(values, calls)
+        empty = [i for i, (count, one) in enumerate(zip(counts, calls, strict=True)) if count in (0, _due(one)[0])]
+        return empty == [place] and None not in counts
+
+    return symptom
+
+
+def _looks_empty(values, calls):
+    return 0 == _counts(values, calls)[_SMALL] and None not in _counts(values, calls)
+
+
+def _smaller_two(row):
+    return tuple(sorted(row)[:2])
+
+
+def _larger_two(row):
+    return tuple(sorted(row)[1:])
+
+
+def _outer_two(row):
+    return min(row), max(row)
+
+
+def _looks_kept(values, calls):
+    counts, due = _counts(values, calls), [_due(one) for one in calls]
+    return all(count == groups - wanted for count, (groups, wanted) in zip(counts, due, strict=True))
+
+
+def _looks_replaced(values, calls):
+    counts, due = _counts(values, calls), [_due(one)[1] for one in calls]
+    return all(1 <= c <= d for c, d in zip(counts, due, strict=True)) and all(counts[i] < due[i] - 3 for i in _UNEVEN)
 
 
 def _looks_sorted(values, calls):
@@ -243,13 +391,20 @@ def _looks_sorted(values, calls):
     return True
 
 
+def _looks_like_a_block(values, calls):
+    split = [*zip(_all_flags(values, calls), calls, strict=True)]
+    first, second, third, _ = (flags for flags, _ in split[_FRESH])
+    moves = not (np.array_equal(first, second) and np.array_equal(first, third))
+    return moves and all(_neighbours(f, one.args[0]) for f, one in split[_LEAK] + split[_FRESH])
+
+
 def _looks_reseeded(values, calls):
-    first, second, again = _all_flags(values, calls)[_FRESH]
-    return np.array_equal(first, second) and np.array_equal(first, again) and not _looks_sorted(values, calls)
+    first, *others = _all_flags(values, calls)[_FRESH]
+    return all(np.array_equal(first, one) for one in others) and not _looks_sorted(values, calls)
 
 
 def _looks_global(values, calls):
-    first, _, again = _all_flags(values, calls)[_FRESH]
+    first, _, _, again = _all_flags(values, calls)[_FRESH]
     return not np.array_equal(first, again)
 
 
@@ -263,18 +418,17 @@ def _looks_like_numbers_of_rows(values, calls):
     return True
 
 
-def _looks_empty(values, calls):
-    flags = _all_flags(values, calls)
-    return not flags[2].any() and flags[1].any() and _torn_groups(values, calls) == 0.0
-
-
 def _looks_grown(values, calls):
-    flags = _all_flags(values, calls)
-    counts = [
-        (sum(_sides(f, one.args[0]).values()), _how_many(len(set(_keys(one.args[0]))), one.args[1]))
-        for f, one in zip(flags[_LEAK], calls[_LEAK], strict=True)
-    ]
-    return _torn_groups(values, calls) == 0.0 and all(count > 1.5 * due for count, due in counts)
+    counts, due = _counts(values, calls), [_due(one)[1] for one in calls]
+    return None not in counts and all(c > 1.5 * d for c, d in zip(counts[_LEAK], due[_LEAK], strict=True))
+
+
+def _looks_filled(values, calls):
+    """Where all groups have the same number of rows the count is right or one off, else it is far off."""
+    counts, due = _counts(values, calls), [_due(one)[1] for one in calls]
+    off = [abs(c - d) for c, d in zip(counts, due, strict=True)]
+    uneven = [off[i] for i in _UNEVEN]
+    return max(uneven) > 1 and all(gap <= 1 for i, gap in enumerate(off) if i not in _UNEVEN)
 
 
 HELD_OUT_SPLIT = Exercise(
@@ -285,11 +439,12 @@ HELD_OUT_SPLIT = Exercise(
     reference=held_out_split,
     parts=(
         Part(
-            says="one truth value per row, and about the right share of number groups held out",
+            says="one truth value per row, and exactly as many number groups held out as the share says",
             points=1,
-            calls=_form_calls,
-            holds=_right_form,
-            hint="Count groups, not rows, and leave neither side empty.",
+            calls=_evenly_calls,
+            holds=_as_many_as_asked,
+            hint="How many different groups are there? How many of them does the share make, rounded to the nearest "
+            "whole number, with at least one on either side? And are so many really drawn?",
         ),
         Part(
             says="no leak: rows with the same numbers, in whatever order, are on the same side",
@@ -299,7 +454,7 @@ HELD_OUT_SPLIT = Exercise(
             hint="Which name could you give to both [5, 2, 3] and [2, 3, 5]? Draw names, not rows.",
         ),
         Part(
-            says="the generator decides: other seeds give other splits, the same seed the same one",
+            says="the generator draws every group: other seeds give other splits, the same seed the same one",
             points=1,
             calls=_fresh_calls,
             holds=_generator_decides,
@@ -316,7 +471,7 @@ HELD_OUT_SPLIT = Exercise(
         ),
         Mistake(
             "order of the numbers matters",
-            _order_matters,
+            _changed(key=tuple),
             "[2, 3, 5] and [5, 2, 3] were taken for different prompts. They are the same three numbers, and they ended "
             "up on both sides.",
             symptom=_looks_ordered,
@@ -329,6 +484,27 @@ HELD_OUT_SPLIT = Exercise(
             symptom=_looks_stratified,
         ),
         Mistake(
+            "sum for the key",
+            _changed(key=sum),
+            "Groups with the same sum always end up on the same side: the sum was taken for the name of a group. "
+            "1, 5, 9 and 2, 4, 9 have the same sum, and they are different numbers.",
+            symptom=_looks_named_by(sum),
+        ),
+        Mistake(
+            "product for the key",
+            _changed(key=math.prod),
+            "Groups with the same product always end up on the same side: the product was taken for the name of a "
+            "group. 1, 3, 8 and 2, 3, 4 have the same product, and they are different numbers.",
+            symptom=_looks_named_by(math.prod),
+        ),
+        Mistake(
+            "a part of the numbers for the key",
+            _changed(key=lambda row: tuple(sorted(row)[:2])),
+            "Groups that share one or two of their numbers always end up on the same side: the name of a group leaves "
+            "something out. All three numbers belong to it.",
+            symptom=_looks_named_by(min, max, _smaller_two, _larger_two, _outer_two),
+        ),
+        Mistake(
             "kept and held out exchanged",
             _kept_for_held,
             "The two sides are exchanged: `share` is the share to be held out, and true means held out.",
@@ -336,16 +512,23 @@ HELD_OUT_SPLIT = Exercise(
         ),
         Mistake(
             "the first groups",
-            _first_groups,
+            _changed(draw=lambda rng, groups, wanted: groups[:wanted]),
             "The smallest number groups are held out, whatever the generator says. They are not like the others (they "
             "hold all the ones), so the test would ask something else.",
             symptom=_looks_sorted,
         ),
         Mistake(
+            "a block of groups",
+            _changed(draw=_block),
+            "The generator chose only where to begin; the groups that are held out stand side by side in the list. "
+            "Neighbours are alike, so such a test asks about one kind of numbers. Draw every group by itself.",
+            symptom=_looks_like_a_block,
+        ),
+        Mistake(
             "own generator",
             _own_generator,
-            "Two generators with different seeds give the same split: the function makes its own. Use the `rng` of the "
-            "argument.",
+            "Generators with different seeds give the same split: nothing is drawn from the `rng` of the argument. "
+            "Does the function make a generator of its own?",
             symptom=_looks_reseeded,
         ),
         Mistake(
@@ -362,17 +545,61 @@ HELD_OUT_SPLIT = Exercise(
             symptom=_looks_like_numbers_of_rows,
         ),
         Mistake(
-            "nothing held out",
-            _nothing_held_out,
-            "A small share was cut down to no group at all. A test without prompts gives NaN, or a cheerful 0 of 0.",
-            symptom=_looks_empty,
-        ),
-        Mistake(
             "groups of the drawn rows",
             _rows_until_full,
             "Rows were drawn, and then their whole groups were held out: no leak, but far more than the share that was "
             "asked for.",
             symptom=_looks_grown,
+        ),
+        Mistake(
+            "nothing held out",
+            _changed(count=round),
+            "A small share was cut down to no group at all. A test without prompts gives NaN, or a cheerful 0 of 0. "
+            "(And does a share near 1 leave a group to train on?)",
+            symptom=_looks_empty,
+        ),
+        Mistake(
+            "everything held out",
+            _changed(count=lambda wanted: max(round(wanted), 1)),
+            "A large share was rounded up to all groups. Nothing would be left to train on: at least one group is to "
+            "stay on that side, too.",
+            symptom=_looks_unbounded(_LARGE),
+        ),
+        Mistake(
+            "rounded down",
+            _bounded(int),
+            "Where the share makes 2.8 groups, 2 are held out: `int` and `//` cut off. Round to the nearest whole "
+            "number.",
+            symptom=_looks_counted(math.floor),
+        ),
+        Mistake(
+            "rounded up",
+            _bounded(math.ceil),
+            "Where the share makes 2.1 groups, 3 are held out. Round to the nearest whole number.",
+            symptom=_looks_counted(math.ceil),
+        ),
+        Mistake(
+            "one group too many",
+            _bounded(lambda wanted: math.ceil(wanted) + 1),
+            "There is one group too many on the held-out side, even where the share makes a whole number of groups. Is "
+            "something added after the rounding?",
+            symptom=_looks_counted(
+                lambda wanted: math.ceil(wanted) + 1, lambda wanted: round(wanted) + 1, lambda wanted: int(wanted) + 1
+            ),
+        ),
+        Mistake(
+            "drawn with replacement",
+            _changed(draw=_with_replacement),
+            "Some groups were drawn twice, so fewer are held out than were asked for; with a large share far fewer. "
+            "Every draw is to give another group.",
+            symptom=_looks_replaced,
+        ),
+        Mistake(
+            "share of the rows",
+            _share_of_the_rows,
+            "`share` was taken of the rows. Where one group has more rows than the others, that makes another number "
+            "of groups; the share of the different groups is asked for.",
+            symptom=_looks_filled,
         ),
     ),
     alternatives=(

@@ -7,12 +7,7 @@ import numpy as np
 from grader.compare import as_numbers
 from grader.exercise import Alternative, Exercise, Mistake, Part, call
 from grader.exercises.chapter_05.common import CHAPTER
-
-
-def logit_gradient(coefficients, tokens, probs):
-    """(N, V) gradients of the logits, from d loss / d log-prob of the token of each row."""
-    one_hot = np.eye(np.shape(probs)[1])[tokens]
-    return np.asarray(coefficients)[:, np.newaxis] * (one_hot - probs)
+from grpo.expressions.networks import logit_gradient
 
 
 def _pieces(coefficients, tokens, probs):
@@ -38,6 +33,22 @@ def _softmax_again(c, hot, p):
 
 def _log_probs(c, hot, p):
     return c * (hot - np.log(np.maximum(p, 1e-12)))
+
+
+def _masked_again(coefficients, tokens, probs):
+    return np.where(np.asarray(probs) > 0.0, logit_gradient(coefficients, tokens, probs), -np.inf)
+
+
+def _lifted(c, hot, p):
+    return c * (hot - np.where(p > 0.0, p, 1e-3))
+
+
+def _ones_everywhere(c, hot, p):
+    return c * (hot.max(axis=0) - p)
+
+
+def _own_overwritten(c, hot, p):
+    return c * np.where(hot > 0.0, 1.0, -p)
 
 
 def _own_column(c, hot, p):
@@ -97,7 +108,7 @@ def _one_token_calls(rng):
 
 
 def _many_token_calls(rng):
-    return [call(*_rows(rng, 4, 4)), call(*_rows(rng, 7, 6, illegal=2)), call(*_rows(rng, 6, 6))]
+    return [call(*_rows(rng, 4, 4)), call(*_rows(rng, 7, 6)), call(*_rows(rng, 6, 6))]
 
 
 def _mask_calls(rng):
@@ -110,10 +121,14 @@ def _illegal_untouched(values, calls):
         rows, probs = as_numbers(value), one.args[2]
         if rows is None or rows.shape != probs.shape:
             return i, f"a table of shape {probs.shape} is due, one row per token"
-        rows = rows.astype(float)
-        if np.any(np.abs(rows[probs == 0.0]) > 1e-7):
-            return i, "an illegal token gets a gradient, though the mask makes its logit meaningless"
-        if np.any(np.abs(rows.sum(axis=1)) > 1e-5):
+        rows, illegal = rows.astype(float), probs == 0.0
+        if not np.all(np.abs(rows[illegal]) <= 1e-7):
+            row, column = (int(k) for k in np.argwhere(illegal & ~(np.abs(rows) <= 1e-7))[0])
+            return (
+                i,
+                f"token {column} is illegal; in row {row} its logit gets {rows[row, column]:.4g}, and 0 is due",
+            )
+        if not np.all(np.abs(rows.sum(axis=1)) <= 1e-5):
             return i, "the entries of a row do not sum to 0: probability is to be moved, not made"
         own = rows[np.arange(len(rows)), one.args[1]]
         if not np.all(np.abs(own) > 1e-3):
@@ -145,7 +160,8 @@ LOGIT_GRADIENT = Exercise(
             points=1,
             calls=_mask_calls,
             holds=_illegal_untouched,
-            hint="An illegal token has probability 0, so the right formula leaves it alone by itself.",
+            hint="An illegal token has probability 0, so the right formula leaves it alone by itself: it needs no "
+            "lines of its own, and no small number added to the probabilities.",
         ),
     ),
     mistakes=(
@@ -198,9 +214,38 @@ LOGIT_GRADIENT = Exercise(
             "Log-probs are subtracted where probabilities belong.",
         ),
         Mistake(
+            "every row has the ones of all",
+            _made_of(_ones_everywhere),
+            "In every row the tokens of *all* rows have their 1, not only its own token. `table[:, tokens]` means "
+            "whole columns; one place per row needs the number of the row, too.",
+        ),
+        Mistake(
+            "1 for 1 - p",
+            _made_of(_own_overwritten),
+            "At the token's own logit stands the coefficient, as if its probability were 0: the probability was "
+            "overwritten there, and the row does not sum to 0.",
+        ),
+        Mistake(
+            "rows for columns",
+            _made_of(lambda c, hot, p: (c * (hot - p)).T),
+            "The table is on its side: one column per token of the batch. Like `probs` it has one row for each.",
+        ),
+        Mistake(
             "likeliest token",
             _likeliest,
             "The 1 stands at the likeliest token of each row. It belongs to the token that was sampled.",
+        ),
+        Mistake(
+            "minus infinity at illegal tokens",
+            _masked_again,
+            "Illegal tokens get minus infinity. That is what the mask adds to their *logits*; their gradient is 0, "
+            "since no change of the network may move them.",
+        ),
+        Mistake(
+            "illegal tokens share the rest",
+            _made_of(_lifted),
+            "Legal tokens are right (or nearly so), illegal ones are moved: a small number was added to the "
+            "probabilities. Nothing is divided and no logarithm taken here, so a probability of 0 does no harm.",
         ),
         Mistake(
             "summed over the tokens",

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from grader.compare import as_numbers
 from grader.exercise import Alternative, Exercise, Mistake, Part, call
 from grader.exercises.chapter_05.common import (
     CHAPTER,
     LOWER,
     PARAMETERS,
     UPPER,
+    gradient_of,
     gradients_match,
-    mlp_backward,
     random_weights,
+    right_but_for_an_axis,
     rounded,
 )
+from grpo.expressions.networks import mlp_backward
 
 
 def _passes(weights, x, slopes, through=None, lower=None, upper=None, back=None):
@@ -62,6 +63,24 @@ def _sign(weights, x, logit_gradient):
 
 def _no_bias_before_tanh(weights, x, logit_gradient):
     return mlp_backward({**weights, "b1": np.zeros_like(weights["b1"])}, x, logit_gradient)
+
+
+def _without(key):
+    def wrong(weights, x, logit_gradient):
+        found = mlp_backward(weights, x, logit_gradient)
+        return {name: value for name, value in found.items() if name != key}
+
+    return wrong
+
+
+def _linear(weights, x, logit_gradient):
+    hidden, below = x @ weights["w1"].T + weights["b1"], logit_gradient @ weights["w2"]
+    return {
+        "w1": below.T @ x,
+        "b1": below.sum(axis=0),
+        "w2": logit_gradient.T @ hidden,
+        "b2": logit_gradient.sum(axis=0),
+    }
 
 
 def _step_taken(weights, x, logit_gradient):
@@ -130,17 +149,19 @@ def _many_state_calls(rng):
 
 
 def _adds_up(values, calls):
-    whole, *single = values
     for key in PARAMETERS:
-        parts = [as_numbers(value[key]) for value in single]
-        together = as_numbers(whole[key])
-        if together is None or any(part is None or part.shape != together.shape for part in parts):
-            return f"the gradient of {key} has another shape for three states than for one"
-        total = np.sum(parts, axis=0)
+        parts = []
+        for i, value in enumerate(values):
+            found, sentence = gradient_of(value, key)
+            if found is None:
+                return i, sentence
+            parts.append(found)
+        together, *single = parts
+        if any(one.shape != together.shape for one in single):
+            return f"the gradient of {key} has shape {together.shape} for three states and {single[0].shape} for one"
+        total = np.sum(single, axis=0)
         if not np.abs(total).max() > 1e-6:
             return f"the gradient of {key} is 0"
-        if together.shape != calls[0].args[0][key].shape:
-            return f"{key} has shape {calls[0].args[0][key].shape}, its gradient {together.shape}"
         if not np.allclose(together, total, rtol=1e-3, atol=1e-4):
             return f"the gradient of {key} for three states is not the sum of those for each state alone"
     return None
@@ -157,16 +178,17 @@ MLP_BACKWARD = Exercise(
             says="the upper layer: gradients of w2 and b2",
             points=1,
             calls=_one_state_calls,
-            holds=gradients_match(mlp_backward, UPPER),
-            hint="A weight of w2 multiplies one hidden value and feeds one logit. Its slope needs both.",
+            holds=gradients_match(mlp_backward, UPPER, shapes=False),
+            hint="What does one entry do to the loss? A weight of w2 multiplies one hidden value and feeds one logit: "
+            "its slope needs both. An entry of b2 is added to one logit, and nothing multiplies it.",
         ),
         Part(
             says="through the tanh: gradients of w1 and b1",
             points=2,
             calls=_one_state_calls,
-            holds=gradients_match(mlp_backward, LOWER),
+            holds=gradients_match(mlp_backward, LOWER, shapes=False),
             hint="First ask how the loss changes with each hidden value: every logit that it feeds says something. "
-            "Then how the hidden value changes with what went into the tanh.",
+            "Then how the hidden value changes with what went into the tanh. b1 goes in there as it is, w1 times x.",
         ),
         Part(
             says="many states: their gradients add up",
@@ -176,11 +198,12 @@ MLP_BACKWARD = Exercise(
             hint="The weights are the same for all states, so each state adds its share to the same gradient.",
         ),
         Part(
-            says="everything together, in a table of states",
+            says="everything together, in a table of states; each gradient has the shape of its parameter",
             points=1,
             calls=lambda rng: [call(*_batch(rng, 4, 4, 4, 4)), call(*_batch(rng, 6, 15, 8, 6))],
             holds=gradients_match(mlp_backward),
-            hint="Each gradient has the shape of its parameter.",
+            hint="Compare shape by shape: the gradient of b1 has one axis, like b1. Then compare with the sum over the "
+            "states.",
         ),
     ),
     mistakes=(
@@ -189,6 +212,12 @@ MLP_BACKWARD = Exercise(
             _changed(through=lambda hidden, z: np.ones_like(hidden)),
             "What arrives at the hidden layer goes on downwards as it is. On its way it passes the tanh, which is flat "
             "for large inputs and passes little there.",
+        ),
+        Mistake(
+            "no tanh at all",
+            _linear,
+            "These are the gradients of a network without tanh: the hidden values did not go through it, and its slope "
+            "is missing. The forward pass goes through the tanh, so both are due.",
         ),
         Mistake(
             "tanh' of the pre-activation",
@@ -230,6 +259,22 @@ MLP_BACKWARD = Exercise(
             "The gradients of the biases have a row for each state. One bias serves all states, so the rows add up.",
         ),
         Mistake(
+            "bias gradients with two axes",
+            _changed(
+                lower=lambda below, x, arrived: {"b1": below.sum(axis=0, keepdims=True)},
+                upper=lambda slopes, hidden: {"b2": slopes.sum(axis=0, keepdims=True)},
+            ),
+            "All numbers are right. But the gradient of a bias came back with two axes, and a bias has one (`keepdims` "
+            "keeps the other). The step `b1 -= ...` would fail.",
+            symptom=right_but_for_an_axis(mlp_backward),
+        ),
+        Mistake(
+            "gradient of b2 forgotten",
+            _without("b2"),
+            "There is no gradient of b2. Without it the frequency of the tokens could be learned only by way of the "
+            "hidden layer.",
+        ),
+        Mistake(
             "mean for sum",
             _mean_for_sum,
             "The gradients were divided by the number of states. The weights of the loss are in the slopes already; "
@@ -244,6 +289,15 @@ MLP_BACKWARD = Exercise(
             "w1 gradient transposed",
             _changed(lower=lambda below, x, arrived: {"w1": x.T @ below}),
             "The gradient of w1 is on its side: it must have the shape of w1, one row per hidden unit.",
+        ),
+        Mistake(
+            "w1 and w2 gradients transposed",
+            _changed(
+                lower=lambda below, x, arrived: {"w1": x.T @ below},
+                upper=lambda slopes, hidden: {"w2": hidden.T @ slopes},
+            ),
+            "The gradients of w1 and w2 are on their sides: each must have the shape of its parameter. Their numbers "
+            "are right.",
         ),
         Mistake(
             "w2 the wrong way back",

@@ -9,7 +9,10 @@ import numpy as np
 import grpo
 from grader.compare import as_numbers
 from grader.exercise import Alternative, Exercise, Mistake, Part, call
-from grader.exercises.chapter_05.common import CHAPTER, mlp_forward, random_weights, rounded
+from grader.exercises.chapter_05.common import CHAPTER, random_weights, rounded
+from grpo.expressions.networks import mlp_forward
+
+_TABLES = slice(3, 9)  # the calls of the part about tables
 
 
 def _layers(w):
@@ -75,6 +78,18 @@ def _first_row_only(weights, x):
     return mlp_forward(weights, x[:1])[0]
 
 
+def _with_hidden(weights, x):
+    return mlp_forward(weights, x), _hidden_only(weights, x)
+
+
+def _sum_of_states(weights, x):
+    return mlp_forward(weights, x).sum(axis=0)
+
+
+def _squeezed(weights, x):
+    return np.squeeze(mlp_forward(weights, x))
+
+
 def _batch_mean(weights, x):
     w1, b1, w2, b2 = _layers(weights)
     z = x @ w1.T + b1
@@ -122,7 +137,7 @@ def _one_state_calls(rng):
 
 
 def _table_calls(rng):
-    square, long = random_weights(rng, 3, 3, 3), random_weights(rng, 4, 5, 2)
+    square, long = random_weights(rng, 3, 3, 3), random_weights(rng, 4, 4, 4)  # all square: nothing raises here
     x, y = _inputs(rng, 3, 3), _inputs(rng, 6, 4)
     return [call(square, x), *(call(square, x[i : i + 1]) for i in range(3)), call(long, y), call(long, y[3:4])]
 
@@ -145,10 +160,19 @@ def _rows_as_if_alone(values, calls):
 
 def _bias_calls(rng):
     return [
-        call(_small(), np.zeros((1, 2)), note="the input is all 0"),
-        call(random_weights(rng, 4, 3, 5), np.zeros((1, 4)), note="the input is all 0"),
-        call({**random_weights(rng, 4, 3, 5), "w2": np.zeros((5, 3))}, _inputs(rng, 1, 4), note="w2 is all 0"),
+        call(_small(), np.zeros((2, 2)), note="the inputs are all 0"),
+        call(random_weights(rng, 4, 3, 5), np.zeros((2, 4)), note="the inputs are all 0"),
+        call({**random_weights(rng, 4, 3, 5), "w2": np.zeros((5, 3))}, _inputs(rng, 2, 4), note="w2 is all 0"),
     ]
+
+
+def _company_matters(values, calls):
+    """Tables of the right shape in which a state gets other logits than in a call of its own."""
+    shapes = [(len(one.args[1]), len(one.args[0]["b2"])) for one in calls]
+    if any(np.shape(value) != shape for value, shape in zip(values, shapes, strict=True)):
+        return False
+    table, *alone, long, fourth = (np.asarray(value) for value in values[_TABLES])
+    return not (np.allclose(table, np.concatenate(alone), 1e-4, 1e-5) and np.allclose(long[3:4], fourth, 1e-4, 1e-5))
 
 
 def _relu(z):
@@ -261,9 +285,34 @@ MLP_FORWARD = Exercise(
             "Only the first state was computed, as a flat row. A table comes in and a table goes out.",
         ),
         Mistake(
-            "normalised over the batch",
+            "hidden values returned as well",
+            _with_hidden,
+            "Two tables came back, the logits and the hidden values. Only the logits are asked for; the backward pass "
+            "computes the hidden values again.",
+        ),
+        Mistake(
+            "summed over the states",
+            _sum_of_states,
+            "The logits of all states were added up. Each state has logits of its own: one row per state.",
+        ),
+        Mistake(
+            "axis dropped for one state",
+            _squeezed,
+            "With a single state the table lost an axis. A table of one row is due: whoever calls the function should "
+            "not have to ask how many rows there are.",
+        ),
+        Mistake(
+            "largest logit subtracted",
+            _then(lambda logits: logits - logits.max(axis=1, keepdims=True)),
+            "The largest logit of every row is 0: it was subtracted. That is the first step of a softmax, and does not "
+            "belong here.",
+        ),
+        Mistake(
+            "states that see each other",
             _batch_mean,
-            "A state gets other logits in company than alone: something was subtracted that depends on the other rows.",
+            "A state gets other logits in company than alone: something in the formula depends on the other rows. Look "
+            "for a mean, a sum or a maximum along the wrong axis.",
+            symptom=_company_matters,
         ),
     ),
     alternatives=(

@@ -10,26 +10,13 @@ from grader.exercises.chapter_05.common import (
     CHAPTER,
     PARAMETERS,
     gradients_match,
-    mlp_backward,
-    mlp_forward,
     random_weights,
+    right_but_for_an_axis,
     rounded,
 )
 from grpo.expressions.game import END, EXPRESSIONS, LEGAL, TOKENS, state_of
 from grpo.expressions.mlp import count_features
-from grpo.expressions.per_token import PerTokenMLP, loss_and_gradient
-
-
-def mlp_grpo_gradient(weights, ref_weights, prompts, responses, old_logps, advantages, clip_eps=0.2, kl_coef=0.04):
-    """The library's token-by-token gradient, for rollouts in any order."""
-    n_prompts = weights["w1"].shape[1] - 5
-    policy, reference = (PerTokenMLP(w, np.eye(n_prompts), count_features()) for w in (weights, ref_weights))
-    groups, scores = ([[] for _ in range(n_prompts)] for _ in range(2))
-    for prompt, response, logps, advantage in zip(prompts, responses, old_logps, advantages, strict=True):
-        groups[prompt].append((response, logps))
-        scores[prompt].append(advantage)
-    return loss_and_gradient(policy, reference, groups, scores, clip_eps=clip_eps, kl_coef=kl_coef)[1]
-
+from grpo.expressions.networks import mlp_backward, mlp_forward, mlp_grpo_gradient
 
 # --- the same for all tokens at once, with every place that can go wrong as an argument ------------------------------
 
@@ -94,6 +81,9 @@ def _rule(coefficient):
     return _changed(coefficient=coefficient)
 
 
+_GATE_REVERSED = _rule(lambda a, rho, gate, delta, eps, beta: ~gate * a * rho - beta * (1.0 - np.exp(delta)))
+
+
 def _gate_for_good_only(a, rho, gate, delta, eps, beta):
     return ~((rho > 1 + eps) & (a > 0)) * a * rho - beta * (1.0 - np.exp(delta))
 
@@ -116,6 +106,25 @@ def _sign(*args, **kwargs):
 
 def _clip_fixed(weights, ref_weights, prompts, responses, old_logps, advantages, clip_eps=0.2, kl_coef=0.04):
     return _gradient(weights, ref_weights, prompts, responses, old_logps, advantages, 0.2, kl_coef)
+
+
+def _kl_fixed(weights, ref_weights, prompts, responses, old_logps, advantages, clip_eps=0.2, kl_coef=0.04):
+    return _gradient(weights, ref_weights, prompts, responses, old_logps, advantages, clip_eps, 0.04)
+
+
+def _exchanged(weights, ref_weights, prompts, responses, old_logps, advantages, clip_eps=0.2, kl_coef=0.04):
+    return _gradient(ref_weights, weights, prompts, responses, old_logps, advantages, clip_eps, kl_coef)
+
+
+def _last_rollout_only(weights, ref_weights, prompts, responses, old_logps, advantages, clip_eps=0.2, kl_coef=0.04):
+    last = [one[-1:] for one in (prompts, responses, old_logps, advantages)]
+    found = _gradient(weights, ref_weights, *last, clip_eps, kl_coef)
+    return {name: value / len(prompts) for name, value in found.items()}
+
+
+def _biases_in_rows(weights, ref_weights, prompts, responses, old_logps, advantages, clip_eps=0.2, kl_coef=0.04):
+    found = _gradient(weights, ref_weights, prompts, responses, old_logps, advantages, clip_eps, kl_coef)
+    return {name: np.atleast_2d(value) for name, value in found.items()}
 
 
 def _one_table(weights, ref_weights, prompts, responses, old_logps, advantages, clip_eps=0.2, kl_coef=0.04):
@@ -212,7 +221,7 @@ MLP_GRPO_GRADIENT = Exercise(
             says="first update (old = current), no KL",
             points=2,
             calls=_first_calls,
-            holds=gradients_match(mlp_grpo_gradient),
+            holds=gradients_match(mlp_grpo_gradient, shapes=False),
             hint="At ratio 1 the coefficient is the advantage. Every token counts 1/N times 1/|o|, and the loss "
             "carries a minus.",
         ),
@@ -220,7 +229,7 @@ MLP_GRPO_GRADIENT = Exercise(
             says="later updates: the ratio of each token, and no push where the clip is active",
             points=2,
             calls=_later_calls,
-            holds=gradients_match(mlp_grpo_gradient),
+            holds=gradients_match(mlp_grpo_gradient, shapes=False),
             hint="The ratio compares with `old_logps`, token by token. A token of a good rollout is switched off above "
             "the range, one of a bad rollout below it.",
         ),
@@ -228,14 +237,14 @@ MLP_GRPO_GRADIENT = Exercise(
             says="the KL penalty alone, and 0 at the reference itself",
             points=1,
             calls=_kl_calls,
-            holds=gradients_match(mlp_grpo_gradient),
+            holds=gradients_match(mlp_grpo_gradient, shapes=False),
             hint="The penalty is there for every token, whatever its advantage. Its slope is 0 where the two policies "
             "agree.",
         ),
         Part(
-            says="everything at once, with another clip range",
+            says="everything at once, with another clip range; each gradient has the shape of its parameter",
             points=1,
-            calls=lambda rng: [call(*_batch(rng, shift=0.25)[:6], clip_eps=0.1, kl_coef=0.3)],
+            calls=lambda rng: [call(*_batch(rng, shift=0.25)[:6], clip_eps=0.11, kl_coef=0.3)],
             holds=gradients_match(mlp_grpo_gradient),
             hint="`clip_eps` and `kl_coef` are arguments. The gate belongs to the surrogate, not to the penalty.",
         ),
@@ -368,7 +377,48 @@ MLP_GRPO_GRADIENT = Exercise(
             "The whole gradient has the wrong sign: this is the way to go, and the gradient of a loss points the other "
             "way.",
         ),
+        Mistake(
+            "gate reversed",
+            _GATE_REVERSED,
+            "The gate is open where it should be shut: tokens inside the range do not push, those beyond it do.",
+            # At the first update this gives nothing but zeros, and so do other faults.
+            symptom=lambda values, calls: gradients_match(_GATE_REVERSED)(values, calls) is None,
+        ),
+        Mistake(
+            "log of the ratio",
+            _rule(lambda a, rho, gate, delta, eps, beta: gate * a * np.log(rho) - beta * (1.0 - np.exp(delta))),
+            "The advantage is multiplied by the log of the ratio, which is 0 at the first update. An exp is missing.",
+        ),
         Mistake("clip_eps ignored", _clip_fixed, "The clip range is .2, whatever `clip_eps` is passed in."),
+        Mistake("kl_coef ignored", _kl_fixed, "The weight of the penalty is .04, whatever `kl_coef` is passed in."),
+        Mistake(
+            "end token not counted",
+            _changed(weight=lambda lengths, rollout: 1.0 / (len(lengths) * np.maximum(lengths[rollout] - 1, 1))),
+            "The sum over a rollout is divided by the number of its tokens without the end token. The end token is one "
+            "of them, here as in the sum.",
+        ),
+        Mistake(
+            "divided by the longest",
+            _changed(weight=lambda lengths, rollout: np.full(len(rollout), 1.0 / (len(lengths) * lengths.max()))),
+            "All rollouts were divided by the length of the longest one: padding counts. Each has its own |o|.",
+        ),
+        Mistake(
+            "last rollout only",
+            _last_rollout_only,
+            "Only the last rollout counts: in the loop, each one overwrites the gradient instead of adding to it.",
+        ),
+        Mistake(
+            "policy and reference exchanged",
+            _exchanged,
+            "This is the gradient at the reference's weights, with the policy as the reference. The first argument is "
+            "the policy that is trained.",
+        ),
+        Mistake(
+            "bias gradients with two axes",
+            _biases_in_rows,
+            "All numbers are right. But the gradient of a bias came back with two axes, and a bias has one.",
+            symptom=right_but_for_an_axis(mlp_grpo_gradient),
+        ),
     ),
     alternatives=(
         Alternative("one table for all tokens", _one_table),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from statistics import fmean, stdev
 
 import numpy as np
@@ -11,16 +10,15 @@ from grader.compare import as_numbers
 from grader.exercise import Alternative, Exercise, Mistake, Part, call
 from grader.exercises.chapter_05.common import CHAPTER
 from grpo.expressions import compare
+from grpo.expressions.compare import student_t_quantile as _quantile
 
-_quantile = lru_cache(compare.student_t_quantile)  # it integrates numerically, and is asked for the same few values
+_DUE = "three numbers are due (shape (3,)): the mean difference, the lower and the upper end of its interval"
 
 
 def paired_difference(values, baseline):
-    """(mean, low, high) as `grpo.expressions.paired_difference` has them, with the t factors kept."""
-    values, baseline, n = _pair(values, baseline)
-    differences = values - baseline
-    half = _quantile(n - 1) * float(differences.std(ddof=1) / np.sqrt(n)) if n > 1 else float("inf")
-    return _interval(float(differences.mean()), half)
+    """(mean, low, high) of `grpo.expressions.paired_difference`."""
+    found = compare.paired_difference(values, baseline)
+    return found.mean, found.low, found.high
 
 
 def _pair(values, baseline):
@@ -101,12 +99,31 @@ def _lengths_not_compared(values, baseline):
     return paired_difference(values[:n], baseline[:n])
 
 
+def _for_one_pair(answer):
+    """Right for two pairs and more; answer(difference) for one."""
+
+    def wrong(values, baseline):
+        mean, low, high = paired_difference(values, baseline)
+        return answer(mean) if len(values) == 1 else (mean, low, high)
+
+    return wrong
+
+
+def _refuses(mean):
+    raise ValueError("df is 0: it must be at least 1")
+
+
 def _nan_dropped(values, baseline):
     a, b = np.asarray(values, dtype=float), np.asarray(baseline, dtype=float)
     if a.shape != b.shape:
         raise ValueError("no pairs")
     keep = np.isfinite(a) & np.isfinite(b)
     return paired_difference(a[keep], b[keep])
+
+
+def _everything_accepted(values, baseline):
+    n = min(len(values), len(baseline))
+    return _nan_dropped(values[:n], baseline[:n])
 
 
 def _with_statistics(values, baseline):
@@ -153,7 +170,7 @@ def _mean_is_right(values, calls):
     for i, (value, one) in enumerate(zip(values, calls, strict=True)):
         numbers, right = _three_numbers(value), paired_difference(*one.args)[0]
         if numbers is None:
-            return i, "three numbers are due: the mean difference, the lower and the upper end of its interval"
+            return i, _DUE
         if not abs(numbers[0] - right) < 1e-5:
             return i, f"the mean of the differences is {right:.4f}, yours is {numbers[0]:.4f}"
     return None
@@ -165,7 +182,6 @@ def _width_calls(rng):
         call([0.5, 0.5], [0.4, 0.2]),
         call(*_seeds(rng, 8)),
         call(*_seeds(rng, 20)),
-        call([0.5], [0.25], note="one seed: nothing is known about the spread"),
     ]
 
 
@@ -173,15 +189,39 @@ def _width_is_right(values, calls):
     for i, (value, one) in enumerate(zip(values, calls, strict=True)):
         numbers = _three_numbers(value)
         if numbers is None:
-            return i, "three numbers are due: the mean difference, the lower and the upper end of its interval"
+            return i, _DUE
         _, low, high = paired_difference(*one.args)
-        if np.isinf(high):
-            if not (numbers[1] == -np.inf and numbers[2] == np.inf):
-                return i, "one pair says nothing about the spread: its interval goes from -inf to inf"
-        elif not abs((numbers[2] - numbers[1]) - (high - low)) < 1e-4 * (high - low) + 1e-7:
+        if numbers[1] > numbers[2]:
+            return i, f"the lower end, {numbers[1]:.4f}, lies above the upper one, {numbers[2]:.4f}"
+        if not abs((numbers[2] - numbers[1]) - (high - low)) < 1e-4 * (high - low) + 1e-7:
             return i, f"the interval is {high - low:.4f} wide, yours is {numbers[2] - numbers[1]:.4f}"
-        elif not abs(numbers[2] + numbers[1] - 2 * numbers[0]) < 1e-4:
+        if not abs(numbers[2] + numbers[1] - 2 * numbers[0]) < 1e-4:
             return i, "the mean does not lie in the middle of the interval"
+    return None
+
+
+def _single_calls(rng):
+    (value,), (baseline,) = _seeds(rng, 1)
+    return [
+        call([0.5], [0.25], note="one seed: nothing is known about the spread"),
+        call([baseline], [value], note="one seed"),
+        call([0.5, 0.5], [0.4, 0.2], note="two seeds: here there is an interval"),
+    ]
+
+
+def _single_is_open(values, calls):
+    for i, (value, one) in enumerate(zip(values, calls, strict=True)):
+        numbers = _three_numbers(value)
+        if numbers is None:
+            return i, _DUE
+        if len(one.args[0]) > 1:
+            if not np.isfinite(numbers).all():
+                return i, "two seeds have an interval, if a wide one"
+        elif not (numbers[1] == -np.inf and numbers[2] == np.inf):
+            ends = ", ".join(f"{end:.3g}" for end in numbers[1:])
+            return i, f"one pair says nothing about the spread: its interval goes from -inf to inf, not ({ends})"
+        elif not np.isfinite(numbers[0]):
+            return i, "the mean of one difference is that difference"
     return None
 
 
@@ -198,7 +238,7 @@ def _luck_calls(rng):
 def _luck_cancels(values, calls):
     before, after = (_three_numbers(value) for value in values)
     if before is None or after is None:
-        return "three numbers are due"
+        return _DUE
     if not (before[2] - before[1] > 1e-4 and np.isfinite(before).all()):
         return "the interval has no width"
     if not np.allclose(before, after, atol=1e-5):
@@ -224,11 +264,18 @@ PAIRED_DIFFERENCE = Exercise(
             hint="values - baseline, so a better arm gives a number above 0.",
         ),
         Part(
-            says="the width of the 95% interval, around the mean",
+            says="two seeds and more: the width of the 95% interval, around the mean",
             points=2,
             calls=_width_calls,
             holds=_width_is_right,
             hint="How far would the *mean* of n differences move with other seeds? Less than one difference would.",
+        ),
+        Part(
+            says="one seed only: the interval goes from -inf to inf",
+            points=1,
+            calls=_single_calls,
+            holds=_single_is_open,
+            hint="One difference has no spread, so nothing bounds the interval. Treat n = 1 apart from the others.",
         ),
         Part(
             says="what both arms owe to the seed cancels",
@@ -294,6 +341,21 @@ PAIRED_DIFFERENCE = Exercise(
             "This is a 90% interval: 5% are cut off on each side. 95% cut off 2.5% on each side.",
         ),
         Mistake(
+            "level .975",
+            _with_half(lambda d, n: _quantile(n - 1, 0.975) * d.std(ddof=1) / np.sqrt(n)),
+            "This is a 97.5% interval. `student_t_quantile` takes the level of the whole interval, not of one side.",
+        ),
+        Mistake(
+            "var for std",
+            _with_half(lambda d, n: _quantile(n - 1) * d.var(ddof=1) / np.sqrt(n)),
+            "The variance stands where the std belongs. It is not even in the unit of the differences.",
+        ),
+        Mistake(
+            "corrected twice",
+            _with_half(lambda d, n: _quantile(n - 1) * d.std(ddof=1) / np.sqrt(n - 1)),
+            "There is n - 1 in the std, and once more under the root. It belongs in one of the two places.",
+        ),
+        Mistake(
             "one standard error",
             _with_half(lambda d, n: d.std(ddof=1) / np.sqrt(n)),
             "The interval is the mean plus and minus one standard error. That is about a 68% interval.",
@@ -335,14 +397,49 @@ PAIRED_DIFFERENCE = Exercise(
             "The two ends of the interval are asked for, not its half width.",
         ),
         Mistake(
+            "NaN for one pair",
+            _for_one_pair(lambda mean: (mean, float("nan"), float("nan"))),
+            "With one pair the ends are NaN: the std of one number is 0 divided by 0. One pair says nothing about the "
+            "spread, and an interval says that by having no ends: -inf and inf.",
+        ),
+        Mistake(
+            "no width for one pair",
+            _for_one_pair(lambda mean: (mean, mean, mean)),
+            "With one pair the interval has no width, as if one seed were certain. It is the other way round: one pair "
+            "says nothing about the spread, so the interval has no ends.",
+        ),
+        Mistake(
+            "one pair refused",
+            _for_one_pair(_refuses),
+            "One pair raises a ValueError (is a t factor asked for with 0 degrees of freedom?). It has a mean, and an "
+            "interval without ends.",
+        ),
+        Mistake(
+            "ends exchanged",
+            lambda values, baseline: tuple(paired_difference(values, baseline)[k] for k in (0, 2, 1)),
+            "The lower and the upper end have changed places. First the mean, then the lower end, then the upper one.",
+        ),
+        Mistake(
+            "mean in the middle",
+            lambda values, baseline: tuple(paired_difference(values, baseline)[k] for k in (1, 0, 2)),
+            "The three numbers came in the order of their size. First the mean, then the lower end, then the upper.",
+        ),
+        Mistake(
             "lengths not compared",
             _lengths_not_compared,
             "Three seeds against two were accepted: `zip` or a slice drops the rest without a word.",
         ),
         Mistake(
-            "NaN dropped",
+            "NaN accepted",
             _nan_dropped,
-            "A failed seed was left out quietly. Then the arm that breaks most looks best.",
+            "A NaN went through without a word. Whoever drops it makes the arm that breaks most look best; whoever "
+            "passes it on spoils the mean. A failed seed has to be noticed.",
+        ),
+        Mistake(
+            "nothing refused",
+            _everything_accepted,
+            "Lists of two lengths and a NaN are both accepted. With the wrong length seeds are compared with strangers "
+            "or dropped; with NaN a failed seed goes unnoticed.",
         ),
     ),
     alternatives=(

@@ -9,23 +9,12 @@ import numpy as np
 from grader.exercise import Alternative, Exercise, Mistake, Part, call
 from grader.exercises.chapter_05.common import CHAPTER, draw_seed
 from grpo.expressions.experiment import default_settings, run_experiment
+from grpo.expressions.networks import COLLAPSE, HEALTHY, LABELS, TIED, end_of_run, read_run
+from grpo.expressions.networks import HELD_BACK as HELD
 from grpo.expressions.verifier import RewardWeights
 
-EVERY, LAST = 3, 5
+EVERY = 3
 SIGNALS = ("reward", "zero_variance_share", "length", "kl", "entropy")
-HEALTHY, COLLAPSE, TIED, HELD = LABELS = ("healthy", "length collapse", "tied groups", "held back")
-
-
-def read_run(curves):
-    """One of LABELS, from what the signals do at the end of a run."""
-    end = _end(curves)
-    if end["length"] < 3.0:
-        return COLLAPSE
-    if end["ties"] > 0.85 and end["reward"] < 0.9:
-        return TIED
-    if end["kl"] < 0.2 and end["reward"] < 0.4:
-        return HELD
-    return HEALTHY
 
 
 # --- fresh runs ------------------------------------------------------------------------------------------------------
@@ -78,7 +67,7 @@ def _runs(seed):
 
 
 def _end(curves):
-    end = {name: float(np.mean(values[-LAST:])) for name, values in curves.items()}
+    end = end_of_run(curves)
     return {**end, "ties": end["zero_variance_share"]}
 
 
@@ -246,6 +235,13 @@ READ_RUN = Exercise(
             _never_collapsed,
             "The collapsed runs were not seen: their reward rises a little in the end, since short answers are paid. "
             "Look at their length.",
+        ),
+        Mistake(
+            "another spelling",
+            lambda curves: read_run(curves).replace(" ", "_"),
+            "Some answer is none of the four texts. They are compared letter by letter: 'healthy', 'length collapse', "
+            "'tied groups', 'held back'.",
+            symptom=lambda values, calls: all(isinstance(v, str) for v in values) and not set(values) <= set(LABELS),
         ),
         Mistake("always healthy", _always_healthy, "Every run was called healthy."),
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from grader.compare import as_numbers
@@ -11,53 +13,35 @@ from grpo.expressions import (
     Evaluator,
     MLPPolicy,
     TableReward,
-    TrainSettings,
     expression_task,
     group_advantages,
     one_hot_features,
     token_loss,
     token_weights,
-    train,
 )
 from grpo.expressions.advantages import global_advantages
+from grpo.expressions.networks import train_mlp
 
 REWARD = TableReward(expression_task())
 START = 0.075  # the mean exact success of an untrained policy, about
 
 
-def train_mlp(seeds, steps, learning_rate=0.3, kl_coef=0.04, inner_updates=1):
-    """Parameters of one trained policy per seed, by the library's trainer."""
-    rngs = [np.random.default_rng(seed) for seed in seeds]
-    policy = MLPPolicy(one_hot_features(10), rngs)
-    settings = TrainSettings(
-        steps=steps,
-        learning_rate=learning_rate,
-        kl_coef=kl_coef,
-        kl_kind="k3_capped",
-        inner_updates=inner_updates,
-        token_average="sum",
-    )
-    for _ in train(policy, REWARD, settings, rngs, signals=False):
-        pass
-    return policy.parameters
-
-
 def _train(
     seeds, steps, learning_rate, kl_coef, inner_updates,
     advantage=group_advantages, average="sum", direction=-1.0, kl_sign=1.0, old="kept", reference="start",
-    forget=True, one_batch=False, rngs_of=None, group_size=8,
+    forget="every step", one_batch=False, rngs_of=None, group_size=8, more_steps=0, more_updates=0, still=(),
 ):  # fmt: skip
     """The loop written out, with the places where it goes wrong as arguments."""
     rngs = [np.random.default_rng(seed) for seed in seeds] if rngs_of is None else rngs_of(seeds)
     policy = MLPPolicy(one_hot_features(10), rngs)
     frozen = policy if reference == "live" else policy.frozen_copy()
     first = policy.sample(None, group_size, rngs) if one_batch else None
-    for _ in range(steps):
+    for _ in range(steps + more_steps):
         rollouts = first or policy.sample(None, group_size, rngs)
         advantages = advantage(REWARD(rollouts))
         weights = token_weights(rollouts.mask, rollouts.lengths, average)
         ref_logps = frozen.token_logprobs(rollouts)
-        for _ in range(inner_updates):
+        for _ in range(inner_updates + more_updates):
             new_logps = policy.token_logprobs(rollouts)
             old_logps = new_logps if old == "recomputed" else rollouts.logps
             loss = token_loss(
@@ -65,9 +49,12 @@ def _train(
             )  # fmt: skip
             gradient = policy.gradient(rollouts, loss.coefficients)
             for name, value in policy.parameters.items():
-                value += direction * learning_rate * gradient[name]
-            if forget:
+                if name not in still:
+                    value += direction * learning_rate * gradient[name]
+            if forget == "every step":
                 policy.parameters_changed()
+        if forget == "every batch":
+            policy.parameters_changed()
     return policy.parameters
 
 
@@ -84,6 +71,10 @@ def _no_step(seeds, steps, learning_rate=0.3, kl_coef=0.04, inner_updates=1):
 
 def _one_update_only(seeds, steps, learning_rate=0.3, kl_coef=0.04, inner_updates=1):
     return _train(seeds, steps, learning_rate, kl_coef, 1)
+
+
+def _fixed_rate(seeds, steps, learning_rate=0.3, kl_coef=0.04, inner_updates=1):
+    return _train(seeds, steps, 0.3, kl_coef, inner_updates)
 
 
 def _one_generator(seeds):
@@ -149,7 +140,8 @@ def _policies(value, seeds):
         array, shape = as_numbers(value[name]), trained.parameters[name].shape
         if array is None or array.shape != shape:
             found = "no array of numbers" if array is None else f"of shape {array.shape}"
-            return f"{name} is {found}; with {len(seeds)} seeds it has shape {shape}"
+            many = "one seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
+            return f"{name} is {found}; with {many} it has shape {shape}"
         if not np.isfinite(array).all():
             return f"{name} holds NaN or infinity"
         trained.parameters[name][...] = array
@@ -171,6 +163,7 @@ def _company_calls(rng):
     return [
         call([first], 4),
         call([second, first], 4, note="the same seed, and another one before it"),
+        *(call([first], 1, learning_rate=rate, note="one iteration, one update") for rate in (0.5, 1.0, 1.5)),
     ]
 
 
@@ -180,13 +173,28 @@ def _alone_and_in_company(values, calls):
         if isinstance(found, str):
             return i, found
         trained, start = found
-        if any(np.array_equal(trained.parameters[name], start.parameters[name]) for name in ("w1", "w2")):
-            return i, "the weights are those of the start: nothing was trained"
-    alone, together = ({name: as_numbers(value[name]) for name in PARAMETERS} for value in values)
+        still = [name for name in PARAMETERS if np.array_equal(trained.parameters[name], start.parameters[name])]
+        if len(still) == len(PARAMETERS):
+            return i, "the parameters are those of the start: nothing was trained"
+        if still:
+            return i, f"{' and '.join(still)} did not change at all; all four parameters are to be trained"
+    alone, together, *steps = ({name: as_numbers(value[name]) for name in PARAMETERS} for value in values)
     if np.allclose(together["w1"][0], together["w1"][1]):
         return 1, "two different seeds give the same policy"
     if not all(np.allclose(alone[name][0], together[name][1], rtol=1e-4, atol=1e-6) for name in PARAMETERS):
         return 1, "a seed gives one policy alone and another one beside a second seed; each needs its own generator"
+    # One update from one batch is a straight line in the learning rate; whoever samples or steps twice leaves it.
+    once, twice = (
+        np.concatenate([np.ravel(after[name] - before[name]) for name in PARAMETERS]).astype(float)
+        for before, after in itertools.pairwise(steps)
+    )
+    if not np.linalg.norm(once) > 1e-4:
+        return 3, "after one update with the learning rates .5, 1 and 1.5 the weights are the same"
+    if np.linalg.norm(twice - once) > 1e-3 * np.linalg.norm(once):
+        return 3, (
+            "with one iteration of one update the weights are no straight line in the learning rate: there are more "
+            "updates than asked for, or another kind of step"
+        )
     return None
 
 
@@ -243,13 +251,16 @@ def _penalty_holds(values, calls):
         return scores
     kl = scores.kl.mean()
     if kl > 0.18:
-        return f"with kl_coef 1.5 the policy ended {kl:.2f} nats from its start; the penalty should have held it"
+        return (
+            f"with kl_coef 1.5 the policies ended {kl:.2f} nats from the start that their seeds give; the penalty "
+            "should have held them"
+        )
     if kl < 5e-4:
         return "with kl_coef 1.5 the policy is still its start: it should move a little"
     return None
 
 
-_SHORT = (0, 1, 3)  # calls that train for a few updates only, and that no two of the mistakes answer alike
+_SHORT = (0, 1, 2, 6)  # calls that train for a few updates only, and that no two of the mistakes answer alike
 
 
 def _mistake(name, code, says):
@@ -277,11 +288,12 @@ TRAIN_MLP = Exercise(
     reference=train_mlp,
     parts=(
         Part(
-            says="trained weights come back, and a seed gives the same policy alone and in company",
+            says="trained weights come back; a seed gives the same policy alone and in company; one update is one step",
             points=1,
             calls=_company_calls,
             holds=_alone_and_in_company,
-            hint="One generator per seed, in the order of the seeds; what is asked for is `policy.parameters`.",
+            hint="One generator per seed, in the order of the seeds, for its start and its draws. As many iterations "
+            "and updates as the arguments say. What comes back is `policy.parameters`.",
         ),
         Part(
             says="exact success on five fresh seeds",
@@ -296,14 +308,16 @@ TRAIN_MLP = Exercise(
             points=1,
             calls=_clip_calls,
             holds=_clip_holds,
-            hint="The old log-probs were captured while sampling. They stay the same for all updates on a batch.",
+            hint="The old log-probs were captured while sampling and stay the same for all updates on a batch. The new "
+            "ones must be new in every update.",
         ),
         Part(
             says="a heavy penalty keeps the policy near its start",
             points=1,
             calls=_kl_calls,
             holds=_penalty_holds,
-            hint="The reference is a copy made before the first step, and nobody trains it.",
+            hint="`kl_coef` is the weight of the penalty, and the penalty is the one that the exercise pins. Its "
+            "reference is a copy made before the first step, and nobody trains it.",
         ),
     ),
     mistakes=(
@@ -343,10 +357,11 @@ TRAIN_MLP = Exercise(
             "`inner_updates` changes nothing: each batch is used once.",
         ),
         _mistake(
-            "reference trained along",
+            "reference trained along (or no penalty)",
             _changed(reference="live"),
-            "The reference moves along with the policy: it is the policy itself under another name, or copied anew in "
-            "every iteration. Then nothing holds the policy back. Copy it once, before the first step.",
+            "Nothing holds the policy back. Either `kl_coef` is not handed on, or the reference moves along with the "
+            "policy: it is the policy itself under another name, or copied anew in every iteration. Copy it once, "
+            "before the first step.",
         ),
         _mistake(
             "KL wrong sign",
@@ -355,9 +370,40 @@ TRAIN_MLP = Exercise(
         ),
         _mistake(
             "changes not announced",
-            _changed(forget=False),
+            _changed(forget="never"),
             "The policy was not told that its parameters changed, so it goes on with the log-probs of its start: it "
             "samples from them and computes gradients with them.",
+        ),
+        _mistake(
+            "changes announced after the batch",
+            _changed(forget="every batch"),
+            "The policy hears of its new parameters only when the batch is done, so all updates on it see the "
+            "log-probs of its beginning: the clip never acts. Tell it after every step.",
+        ),
+        _mistake(
+            "one iteration too many",
+            _changed(more_steps=1),
+            "With one iteration asked for, two are made. Count how often the loop over the steps runs.",
+        ),
+        _mistake(
+            "one iteration too few",
+            _changed(more_steps=-1),
+            "With one iteration asked for, none is made. Count how often the loop over the steps runs.",
+        ),
+        _mistake(
+            "one update too many",
+            _changed(more_updates=1),
+            "With one update asked for, two are made on each batch. Count how often the inner loop runs.",
+        ),
+        _mistake(
+            "learning rate ignored",
+            _fixed_rate,
+            "Every step is as long as with the learning rate .3, whatever `learning_rate` is passed in.",
+        ),
+        _mistake(
+            "biases not trained",
+            _changed(still=("b1", "b2")),
+            "The weights are trained, the biases are those of the start. All four parameters have a gradient.",
         ),
         _mistake(
             "sampled once",
