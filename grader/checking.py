@@ -8,6 +8,7 @@ import re
 import secrets
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,10 +19,11 @@ from grader.diagnose import Diagnosis, diagnose
 from grader.exercise import Call, Exercise, Part
 from grader.exercises import EXERCISES
 from grader.report import Evidence, PartResult, Report
+from grader.secrecy import drawn_calls, evidence_withheld, scrubbed
 from grader.show import show_call, show_pair
 
 SEED_VARIABLE = "GRPO_CHECK_SEED"
-Caller = Callable[[Callable, Sequence[Call]], list[Outcome]]
+Caller = Callable[[Sequence[Call]], list[Outcome]]
 
 
 def check(fn: Callable, exercise: str | None = None, seed: int | None = None) -> Report:
@@ -68,59 +70,104 @@ def _seed(seed: int | None) -> int:
     return int(given)
 
 
-def run_check(exercise: Exercise, fn: Callable, seed: int, caller: Caller = call_all) -> Report:
-    """Grade `fn` on the inputs that `seed` draws. `caller` makes the calls, in this process or in another."""
+def run_check(
+    exercise: Exercise,
+    fn: Callable | None,
+    seed: int,
+    caller: Caller | None = None,
+    code: source.Code | None = None,
+    secret: bool = False,
+) -> Report:
+    """Grade `fn` on the inputs that `seed` draws.
+
+    Args:
+        exercise: what is checked.
+        fn: the student's function; None where only `caller` can reach it.
+        seed: draws the random part of the inputs.
+        caller: makes the calls where the function lives, adapter and all (see `Exercise.on_plain_data`); default:
+            in this process. Only plain data comes back from it.
+        code: the function's source, if it is at hand; default: read off `fn`.
+        secret: do not show inputs that `seed` has drawn, nor what is right for them; those that every check has in
+            common may be shown.
+    """
+    code = code or (source.code_of(fn) if fn else None)
     rng = np.random.default_rng(seed)
     calls_of = [list(part.calls(rng)) for part in exercise.parts]
     calls = [one for part_calls in calls_of for one in part_calls]
     expected = call_all(exercise.reference, calls)
-    got = caller(fn, calls)
+    got = caller(calls) if caller else call_all(exercise.on_plain_data(fn), calls)
     if got[0].kind == "not attempted":
-        return _not_attempted(exercise, source.leftover_stub(fn))
+        return _not_attempted(exercise, source.leftover_stub(code))
 
-    tolerance = Tolerance(exercise.rtol, exercise.atol)
     results: list[tuple[Part, list[int], str]] = []  # the part, where it failed, its property's sentence
     start = 0
     for part, part_calls in zip(exercise.parts, calls_of, strict=True):
         indices = range(start, start + len(part_calls))
-        results.append((part, *_judge(part, indices, calls, expected, got, tolerance)))
+        results.append((part, *_judge(exercise, part, indices, calls, expected, got)))
         start += len(part_calls)
 
     failed = [indices for _, indices, _ in results if indices]
     found = iter(diagnose(exercise, calls, expected, got, failed) if failed else [])
     diagnoses = [next(found) if indices else None for _, indices, _ in results]
-    notes = _notes(got) + tuple(source.shortcut_notes(fn, (exercise.name, *exercise.shortcuts)))
-    return _report(exercise, calls, expected, got, results, diagnoses, notes)
+    hidden: frozenset[int] = frozenset()
+    if secret:
+        hidden = drawn_calls(exercise, calls)
+        got = scrubbed(got, hidden)
+        results = [
+            (part, bad if part.holds else sorted(bad, key=lambda i: i in hidden), sentence)
+            for part, bad, sentence in results
+        ]
+    notes = _notes(got) + tuple(source.shortcut_notes(code, (exercise.name, *exercise.shortcuts)))
+    return _report(exercise, calls, expected, got, results, diagnoses, notes, hidden)
 
 
 def _judge(
+    exercise: Exercise,
     part: Part,
     indices: range,
     calls: Sequence[Call],
     expected: Sequence[Outcome],
     got: Sequence[Outcome],
-    tolerance: Tolerance,
 ) -> tuple[list[int], str]:
     """Return the indices of the calls at which the part fails, smallest input first, and a sentence."""
     if part.only_errors:
         return [i for i in indices if _wrong_error(expected[i], got[i])], ""
     if part.holds is None:
-        bad = [i for i in indices if difference(expected[i], got[i], tolerance) is not None]
+        tolerance = Tolerance(exercise.rtol, exercise.atol)
+        bad = [i for i in indices if difference(*_narrow(part, expected[i], got[i]), tolerance) is not None]
         return sorted(bad, key=lambda i: len(repr((calls[i].args, calls[i].kwargs)))), ""
     bad = [i for i in indices if got[i].kind != "value"]
     if bad:
         return bad, ""
     mine = [calls[i] for i in indices]
+    pairs = {i: _narrow(part, expected[i], got[i]) for i in indices}
+    told = [i for i, pair in pairs.items() if _told_by_adapter(exercise, *pair)]
+    if told:
+        return told, pairs[told[0]][1].value
+    values = [pair[1].value for pair in pairs.values()]
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            verdict = part.holds([got[i].value for i in indices], mine)
+            verdict = part.holds(values, mine)
     except Exception:  # a property reads values of any shape; one that it cannot read is a wrong answer
         verdict = "the answer does not have the form that the exercise asks for"
     if not verdict:
         return [], ""
     place, sentence = verdict if isinstance(verdict, tuple) else (0, verdict)
     return [indices[place], *(i for i in indices if i != indices[place])], sentence
+
+
+def _narrow(part: Part, *outcomes: Outcome) -> list[Outcome]:
+    """The outcomes with the one entry that the part is about as their value."""
+    return [
+        replace(one, value=one.value[part.entry]) if isinstance(one.value, dict) and part.entry in one.value else one
+        for one in outcomes
+    ]
+
+
+def _told_by_adapter(exercise: Exercise, expected: Outcome, got: Outcome) -> bool:
+    """Tell whether an adapter put a sentence where a value was due: it says what is wrong."""
+    return exercise.adapter is not None and isinstance(got.value, str) and not isinstance(expected.value, str)
 
 
 def _wrong_error(expected: Outcome, got: Outcome) -> bool:
@@ -158,6 +205,7 @@ def _report(
     results: Sequence[tuple[Part, list[int], str]],
     diagnoses: Sequence[Diagnosis | None],
     notes: tuple[str, ...],
+    hidden: frozenset[int],
 ) -> Report:
     explained: set[str] = set()  # a cause is shown once, not under every part that it breaks
     unexplained = False  # what fails after an unexplained failure may have the same cause: no more hints then
@@ -186,13 +234,14 @@ def _report(
         says = ""
         if mistake:
             says = mistake.says if diagnosis.exact else f"This looks like a known mistake. {mistake.says}"
-        speaks_for_itself = got[bad[0]].kind != "value" or "shape" in evidence.sentence
+        told = _told_by_adapter(exercise, *_narrow(part, expected[bad[0]], got[bad[0]]))
+        speaks_for_itself = told or got[bad[0]].kind != "value" or "shape" in evidence.sentence
         parts.append(
             PartResult(
                 part.says,
                 part.points,
                 passed=False,
-                evidence=evidence,
+                evidence=evidence_withheld(exercise.name) if bad[0] in hidden else evidence,
                 mistake=mistake.name if mistake else "",
                 mistake_says=says,
                 hint="" if mistake or speaks_for_itself else part.hint,
@@ -214,6 +263,9 @@ def _report(
 
 def _evidence(exercise: Exercise, one: Call, expected: Outcome, got: Outcome, part: Part, sentence: str) -> Evidence:
     shown = show_call(exercise.name, one, exercise.reference)
+    expected, got = _narrow(part, expected, got)
+    if _told_by_adapter(exercise, expected, got):
+        return Evidence(shown, sentence=got.value)
     if part.holds is not None and got.kind == "value":
         return Evidence(shown, sentence=sentence)
     text = difference(expected, got, Tolerance(exercise.rtol, exercise.atol)) or ""

@@ -128,6 +128,13 @@ def grade(
     work: Annotated[Path, typer.Option(help="Where the gradebook and the graded notebooks live.")] = GRADING,
     seed: Annotated[int | None, typer.Option(min=0, help="Draws the inputs of the checks; default: new ones.")] = None,
     cell_seconds: Annotated[int, typer.Option(min=1, help="Time limit for one cell.")] = 60,
+    sandbox: Annotated[
+        bool,
+        typer.Option(
+            help="Shut every kernel in (Linux with bubblewrap). Without it the students' code runs with your rights: "
+            "it can read and delete your files, other submissions and the gradebook."
+        ),
+    ] = True,
 ) -> None:
     """Grade a folder of submissions: scores.csv, submissions.csv, feedback pages and a table of the class."""
     from grader.classroom.grading import GradingError, grade_class
@@ -138,11 +145,12 @@ def grade(
     for name in chapter or []:
         if name not in chapters():
             raise typer.BadParameter(f"no chapter is called {name!r}; the chapters are: {', '.join(chapters())}")
-    console.print(
-        "Note: this runs the students' code on this machine, unprotected, with your rights. Grade work of people "
-        "you trust, or do it in a container or a virtual machine.",
-        style="yellow",
-    )
+    if not sandbox:
+        console.print(
+            "Note: without the sandbox the students' code runs with your rights: it can read and delete your files, "
+            "other submissions and the gradebook. Grade only the work of people you trust this way.",
+            style="yellow",
+        )
     if out.exists() and not out.is_dir():
         raise typer.BadParameter(f"--out {out} is a file; name a folder")
     try:
@@ -150,7 +158,7 @@ def grade(
         with Progress(console=console) as bar:
             task = bar.add_task("grading", total=None)
             graded = grade_class(
-                submitted, work, chapter, names, seed, cell_seconds,
+                submitted, work, chapter, names, seed, cell_seconds, sandbox,
                 progress=lambda done, total, what: bar.update(task, completed=done, total=total, description=what),
             )  # fmt: skip
         write_report(graded, out)

@@ -15,6 +15,8 @@ from grader.compare import Tolerance, difference, value_difference
 from grader.exercise import Call, Exercise, Mistake
 from grader.plain import NotPlain, same_data
 
+WEAKLY = "weakly"  # where a value was due, two errors of one type but with other words
+
 
 @dataclass(frozen=True)
 class Diagnosis:
@@ -57,12 +59,14 @@ def _says_nothing(outcome: Outcome, none_is_an_answer: bool) -> bool:
 
 
 def _likeness(
-    alike: list[tuple[Mistake, list[bool]]], indices: Sequence[int], values: Sequence[int]
+    alike: list[tuple[Mistake, list[bool | str]]], indices: Sequence[int], values: Sequence[int]
 ) -> Diagnosis | None:
     candidates = [(mistake, agrees) for mistake, agrees in alike if all(agrees[i] for i in indices)]
+    # Two errors of one type at every place may have nothing in common but the type.
+    candidates = [(mistake, agrees) for mistake, agrees in candidates if any(agrees[i] != WEAKLY for i in indices)]
     if not candidates:
         return None
-    mistake, agrees = max(candidates, key=lambda pair: sum(pair[1]))
+    mistake, agrees = max(candidates, key=lambda pair: sum(map(bool, pair[1])))
     only_errors_failed = not set(indices) & set(values)
     return Diagnosis(mistake, exact=only_errors_failed or all(agrees[i] for i in values))
 
@@ -73,12 +77,12 @@ def _agreement(
     calls: Sequence[Call],
     expected: Sequence[Outcome],
     got: Sequence[Outcome],
-) -> list[bool]:
-    """Tell for each call whether the mistake did there what the student's function did."""
+) -> list[bool | str]:
+    """Tell for each call whether the mistake did there what the student's function did; WEAKLY counts as a yes."""
     if mistake.symptom is not None:
         return [_has_symptom(mistake, calls, got)] * len(calls)
     tolerance = Tolerance(exercise.rtol, exercise.atol)
-    theirs = call_all(mistake.code, calls)
+    theirs = call_all(exercise.on_plain_data(mistake.code), calls)
     return [_alike(e, t, g, tolerance) for e, t, g in zip(expected, theirs, got, strict=True)]
 
 
@@ -91,11 +95,13 @@ def _has_symptom(mistake: Mistake, calls: Sequence[Call], got: Sequence[Outcome]
         return False
 
 
-def _alike(expected: Outcome, theirs: Outcome, got: Outcome, tolerance: Tolerance) -> bool:
+def _alike(expected: Outcome, theirs: Outcome, got: Outcome, tolerance: Tolerance) -> bool | str:
     if theirs.kind != got.kind:
         return False
     if got.kind == "raised":
-        return theirs.raised.type_name == got.raised.type_name
+        same = theirs.raised.type_name == got.raised.type_name
+        telling = expected.kind == "raised" or theirs.raised.message == got.raised.message
+        return same and (telling or WEAKLY)
     if isinstance(got.value, NotPlain) or isinstance(theirs.value, NotPlain):
         return isinstance(theirs.value, NotPlain) and same_data(theirs.value, got.value)
     if expected.kind == "raised":  # an error was due: what is returned instead of it says little

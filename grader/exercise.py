@@ -6,6 +6,7 @@ test the grader itself, and the class report reads it to say which misconception
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,6 +50,8 @@ class Part:
     Parts should fail one by one: who got the formula wrong but kept the groups apart earns the points for that.
     Put the smallest call first: the report shows the smallest that fails. A part about errors also needs a call
     that returns a value, else a function that always raises would earn it (`grader mistakes` tests this).
+
+    Where a dict comes back (a value and its gradient, say), `entry` names the one entry that this part is about.
     """
 
     says: str
@@ -57,6 +60,7 @@ class Part:
     holds: Property | None = None
     only_errors: bool = False
     hint: str = ""
+    entry: str = ""
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,8 @@ class Exercise:
     `shortcuts` names functions of grpo that would do the work; a report notes their use, as it does for the
     finished function of the exercise's own name.
     `rtol` and `atol` hold for float64 answers; float32 answers get at least 2e-5 and 1e-5.
+    `adapter` goes round the student's function, the mistakes and the alternatives where they do not speak plain data
+    (functions of tensors, see `grader.torch_calls`) or where a call must be watched; the reference is called as it is.
     """
 
     name: str
@@ -104,6 +110,13 @@ class Exercise:
     hint: str = ""
     rtol: float = 2e-6
     atol: float = 1e-8
+    adapter: Callable[[Callable, Sequence[str]], Callable] | None = None
+
+    def on_plain_data(self, fn: Callable) -> Callable:
+        """Return `fn` as a function from plain data to plain data."""
+        if self.adapter is None or fn is self.reference:
+            return fn
+        return self.adapter(fn, list(inspect.signature(self.reference).parameters))
 
     @property
     def points(self) -> int:

@@ -90,16 +90,16 @@ class TinyLanguageModel:
         return np.asarray(self.table)[last] + np.asarray(self.drift)[read % len(self.drift)]
 
 
+# What may stand in the arguments of a call beside plain data: dataclasses whose fields are plain data.
+STAND_INS = {kind.__name__: kind for kind in (Rng, TorchRng, SameTensor, SmoothFunction, TinyLanguageModel)}
+
+
 @dataclass(frozen=True)
 class NotPlain:
     """What is left of a returned object that is no plain data: the name of its type, and why it was refused."""
 
     type_name: str
     why: str = ""
-
-
-# What may stand in the arguments of a call beside plain data: dataclasses whose fields are plain data.
-STAND_INS = {kind.__name__: kind for kind in (Rng, TorchRng, SameTensor, SmoothFunction)}
 
 
 def materialise(value: Any) -> Any:

@@ -7,7 +7,7 @@ input returned): none of them may earn a point.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -65,12 +65,16 @@ KNOWS_NOTHING: dict[str, Callable] = {
 }
 
 
-def right_answers(exercise: Exercise) -> dict[str, Callable]:
-    """Return the reference, its variants in other types, and the listed alternatives."""
-    answers = {"reference": exercise.reference}
+def right_answers(exercise: Exercise) -> dict[str, tuple[Exercise, Callable]]:
+    """Return the reference, its variants in other types, and the listed alternatives, each with its exercise.
+
+    The reference gives plain data in a torch exercise too: it and its variants are checked without the adapter.
+    """
+    plain = replace(exercise, adapter=None)
+    answers = {"reference": (plain, exercise.reference)}
     for name, convert in _OTHER_TYPES.items():
-        answers[name] = _converted(exercise.reference, convert)
-    answers.update({alternative.name: alternative.code for alternative in exercise.alternatives})
+        answers[name] = (plain, _converted(exercise.reference, convert))
+    answers.update({alternative.name: (exercise, alternative.code) for alternative in exercise.alternatives})
     return answers
 
 
@@ -118,8 +122,8 @@ def examine(exercise: Exercise, seeds: Iterable[int] = SEEDS) -> list[Verdict]:
                      named=names == [mistake.name],
                      said=", ".join(n or "(no name)" for n in names))
         )  # fmt: skip
-    for name, code in right_answers(exercise).items():
-        reports = [run_check(exercise, code, seed) for seed in seeds]
+    for name, (checked, code) in right_answers(exercise).items():
+        reports = [run_check(checked, code, seed) for seed in seeds]
         wrong = [str(r) for r in reports if r.points < r.max_points]
         rows.append(
             _verdict(exercise, "correct", name, reports, killed=not wrong, named=True, said=wrong[0] if wrong else "")

@@ -83,7 +83,8 @@ def _digits(a: np.ndarray, b: np.ndarray) -> int:
         return 0
     if a.shape != b.shape:
         return 4
-    gap = np.abs(a.astype(float) - b.astype(float))
+    with np.errstate(invalid="ignore"):  # two infinities have no gap, and need no decimals
+        gap = np.abs(a.astype(float) - b.astype(float))
     gap = gap[np.isfinite(gap) & (gap > 0)]
     if gap.size == 0:
         return 4

@@ -22,11 +22,14 @@ class Code:
 def code_of(fn: Callable) -> Code | None:
     """Read a function's source, or return None where it is not at hand (a builtin, a lambda, a callable object)."""
     try:
+        fn = inspect.unwrap(fn)  # functools.lru_cache and the like
         tree = ast.parse(textwrap.dedent(inspect.getsource(fn)))
     except (OSError, TypeError, SyntaxError, ValueError):
         return None
     first = tree.body[0] if tree.body else None
-    return Code(first, fn.__code__.co_firstlineno) if isinstance(first, ast.FunctionDef) else None
+    if not isinstance(first, ast.FunctionDef) or not inspect.isfunction(fn):
+        return None
+    return Code(first, fn.__code__.co_firstlineno)
 
 
 def code_in(text: str, name: str) -> Code | None:

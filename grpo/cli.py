@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 from enum import StrEnum
+from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +24,13 @@ train_app = typer.Typer(no_args_is_help=True, help="Train a policy with GRPO.")
 app.add_typer(train_app, name="train")
 console = Console()
 
-OWN_BENCHMARKS = {"expressions": "grpo.expressions.bench:bench_expressions"}
+OWN_BENCHMARKS = {
+    "expressions": "grpo.expressions.bench:bench_expressions",
+    "qwen3": "grpo.qwen3.bench:bench_qwen3",
+}
+# What the qwen3 part needs beyond the rest: the extra of that name.
+QWEN3_LIBRARIES = ("torch", "transformers", "safetensors")
+INSTALL_QWEN3 = 'pip install "grpo-from-scratch[qwen3]", or make lab EXTRAS=qwen3'
 
 
 class Ablation(StrEnum):
@@ -44,7 +52,7 @@ FirstSeedOption = Annotated[int, typer.Option(min=0, help="Seeds count up from h
 StepsOption = Annotated[int, typer.Option(min=1, help="Iterations: a fresh batch of rollouts each.")]
 InnerOption = Annotated[int, typer.Option(min=1, help="Gradient steps per batch. With 1 the clip never acts.")]
 GroupOption = Annotated[int, typer.Option(min=2, help="Rollouts per prompt.")]
-RateOption = Annotated[float | None, typer.Option(help="Step of SGD.  [default: 3 for tabular, 0.3 for mlp]")]
+RateOption = Annotated[float | None, typer.Option(help="Step of SGD. (default: 3 for tabular, 0.3 for mlp)")]
 BetaOption = Annotated[float, typer.Option(min=0.0, help="Weight of the KL penalty.")]
 TokensOption = Annotated[str, typer.Option(help="mean divides a rollout's tokens by their number, sum does not.")]
 JsonOption = Annotated[Path | None, typer.Option("--json", dir_okay=False, help="Write all numbers here.")]
@@ -91,6 +99,95 @@ def mlp(
     _train("mlp", ablation, range(first_seed, first_seed + seeds), changes, json_file, plot_file)
 
 
+def _knob(help_text, *names, **limits):
+    """An option that is a setting of GRPO. Not given, it is what suits the model."""
+    return typer.Option(*names, help=help_text, show_default=False, rich_help_panel="Settings of GRPO", **limits)
+
+
+@train_app.command()
+def qwen3(
+    model: Annotated[
+        str | None, typer.Option(help="tiny, a hub name such as Qwen/Qwen3-0.6B-Base, or a folder. (default: tiny)")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="New folder for signals and checkpoints; without it nothing is kept.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    device: Annotated[str, typer.Option(help="cpu, or cuda.")] = "cpu",
+    data: Annotated[
+        Path | None,
+        typer.Option(help='Problems, one {"prompt": ..., "truth": ...} per line.  [default: additions of two numbers]'),
+    ] = None,
+    test_data: Annotated[
+        Path | None, typer.Option(help="Problems of the same form, answered before and after the training.")
+    ] = None,
+    reward: Annotated[
+        str | None, typer.Option(help="strict: the text in the last box; math: its value. (default: strict)")
+    ] = None,
+    evaluate: Annotated[
+        int | None, typer.Option(min=0, help="Test problems answered before and after. (default: 1000, or 200)")
+    ] = None,
+    cold_start: Annotated[
+        bool | None,
+        typer.Option(
+            "--cold-start/--no-cold-start",
+            help="Teach the tiny model the form of an answer first. (default: yes for tiny)",
+        ),
+    ] = None,
+    plot_file: PlotOption = None,
+    json_file: JsonOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the memory plan, take one step, keep nothing.")
+    ] = False,
+    steps: Annotated[int | None, _knob("Iterations: a batch of fresh rollouts each.", min=1)] = None,
+    prompts_per_step: Annotated[int | None, _knob("Prompts per iteration.", "--prompts", min=1)] = None,
+    group_size: Annotated[int | None, _knob("Rollouts per prompt.", min=2)] = None,
+    max_new_tokens: Annotated[int | None, _knob("Longest completion, in tokens.", min=1)] = None,
+    temperature: Annotated[float | None, _knob("Of the sampling; above 0.")] = None,
+    prompt_style: Annotated[str | None, _knob("plain, base, step_by_step, chat_thinking or chat_direct.")] = None,
+    rollout_dtype: Annotated[str | None, _knob("float32, or bfloat16: samples from a rounded copy.")] = None,
+    learning_rate: Annotated[float | None, _knob("Of AdamW.")] = None,
+    warmup_steps: Annotated[
+        int | None, _knob("Iterations in which the learning rate rises.", "--warmup", min=0)
+    ] = None,
+    max_grad_norm: Annotated[float | None, _knob("The gradient is scaled down to this norm.")] = None,
+    inner_updates: Annotated[int | None, _knob("Gradient steps per batch.", min=1)] = None,
+    level: Annotated[str | None, _knob("What one ratio stands for: token, rollout or gspo.")] = None,
+    aggregate: Annotated[str | None, _knob("rollout_mean, rollout_sum, token_mean or constant.")] = None,
+    clip_low: Annotated[float | None, _knob("The ratio is clipped from 1 - clip_low ...")] = None,
+    clip_high: Annotated[float | None, _knob("... to 1 + clip_high.")] = None,
+    kl_coef: Annotated[float | None, _knob("Weight of the KL penalty; 0 needs no reference.")] = None,
+    kl: Annotated[str | None, _knob("k3, k2, k1 or k1_in_reward.")] = None,
+    scale_by_std: Annotated[
+        bool | None, _knob("Divide advantages by the group's std.", "--scale-by-std/--no-scale-by-std")
+    ] = None,
+    micro_batch_size: Annotated[
+        int | None, _knob("Rollouts per backward pass: memory.", "--micro-batch", min=1)
+    ] = None,
+    checkpoint_layers: Annotated[
+        bool | None, _knob("Recompute layers: less memory, more time.", "--checkpoint-layers/--no-checkpoint-layers")
+    ] = None,
+    checkpoint_every: Annotated[int | None, _knob("Iterations between checkpoints.", min=0)] = None,
+    keep_checkpoints: Annotated[int | None, _knob("How many of the newest stay.", "--keep", min=1)] = None,
+    seed: Annotated[int | None, _knob("Of the tiny model, the prompts and the sampling.", min=0)] = None,
+) -> None:
+    """A Qwen3 model: a tiny one on this computer, or a published one on a GPU.
+
+    Without any option, the tiny one: it is shown the form of an answer, then learns to add from rewards alone.
+    """
+    options = locals()
+    _require_folder(json_file, "--json")
+    _require_folder(plot_file, "--plot", suffixes=(".png", ".svg", ".pdf"))
+    missing = _missing_libraries(QWEN3_LIBRARIES)
+    if missing:
+        raise typer.BadParameter(f"a Qwen3 model needs {' and '.join(missing)}: {INSTALL_QWEN3}")
+    from grpo.qwen3.command import run_from_command_line
+
+    result = run_from_command_line(console, options)
+    if json_file is not None:
+        _write_json(json_file, result)
+
+
 @app.command()
 def bench(
     names: Annotated[list[str] | None, typer.Argument(help="Benchmarks; default all.", metavar="[NAME]...")] = None,
@@ -102,7 +199,15 @@ def bench(
         if name not in known:
             raise typer.BadParameter(f"no benchmark is called {name!r}; there are: {', '.join(known)}")
     _require_folder(json_file, "--json")
-    results = {name: known[name]()(console) for name in names or known}
+    results = {}
+    for name in names or known:
+        missing = _missing_libraries(QWEN3_LIBRARIES) if name == "qwen3" else ()
+        if missing and names:
+            raise typer.BadParameter(f"benchmark qwen3 needs {' and '.join(missing)}: {INSTALL_QWEN3}")
+        if missing:
+            console.print(f"left out qwen3: it needs {' and '.join(missing)} ({INSTALL_QWEN3})", highlight=False)
+            continue
+        results[name] = known[name]()(console)
     if json_file is not None:
         _write_json(json_file, results)
 
@@ -178,12 +283,16 @@ def _write_json(path, data):
 def _without_nan(data):
     if isinstance(data, dict):
         return {name: _without_nan(value) for name, value in data.items()}
+    if isinstance(data, list):
+        return [_without_nan(value) for value in data]
     return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
-def _load(target):
-    from importlib import import_module
+def _missing_libraries(names):
+    return [name for name in names if find_spec(name) is None]
 
+
+def _load(target):
     module, name = target.split(":")
     return getattr(import_module(module), name)
 

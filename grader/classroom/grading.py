@@ -22,9 +22,10 @@ from grader.bootstrap import lock_file
 from grader.checking import SEED_VARIABLE
 from grader.classroom.intake import Submission, take_in
 from grader.classroom.nbgrader_api import CELL_SECONDS, course_api, course_config
-from grader.classroom.preprocessors import KERNEL_DIED, NOT_RUN, TIMED_OUT, error_names
+from grader.classroom.preprocessors import KERNEL_DIED, NOT_A_FUNCTION, NOT_RUN, TIMED_OUT, error_names
 from grader.classroom.release import NOT_FOR_STUDENTS, ReleaseError, generate
 from grader.exercises import EXERCISES
+from grader.judge.sandbox import why_not
 from grader.paths import SOLUTIONS, chapters
 from grader.report import CHECK_MIME
 
@@ -64,6 +65,7 @@ def grade_class(
     roster: list[str] | None = None,
     seed: int | None = None,
     cell_seconds: int = CELL_SECONDS,
+    sandbox: bool = True,
     progress: Callable[[int, int, str], None] = lambda done, total, what: None,
 ) -> list[Graded]:
     """Grade every submission under `submitted` and return one Graded for each student and chapter.
@@ -75,15 +77,22 @@ def grade_class(
         roster: students who must have a row whatever they handed in.
         seed: draws the inputs of the checks; None: new ones for every check.
         cell_seconds: time limit for one cell.
+        sandbox: shut every kernel in; False runs the students' code with the rights of this process.
         progress: called before each submission and at the end with (number done, number of all, what is next).
 
     Raises:
         IntakeError: there is nothing to grade.
-        GradingError: another grading is at work here, or the gradebook cannot be used.
+        GradingError: there is no sandbox on this machine, another grading is at work here, or the gradebook cannot
+            be used.
     """
+    if sandbox and why_not():
+        raise GradingError(
+            f"nothing was graded, since the students' code cannot be shut in: {why_not()}. To grade the work of "
+            "people you trust all the same, add --no-sandbox: their code then runs with your rights."
+        )
     try:
         with _alone(work):
-            return _grade_all(submitted, work, only or [], roster or [], seed, cell_seconds, progress)
+            return _grade_all(submitted, work, only or [], roster or [], seed, cell_seconds, sandbox, progress)
     except SQLAlchemyError as error:
         raise GradingError(
             f"the gradebook {work / 'gradebook.db'} cannot be used ({str(error).splitlines()[0]}); "
@@ -107,11 +116,11 @@ def _alone(work: Path):
         yield
 
 
-def _grade_all(submitted, work, only, roster, seed, cell_seconds, progress) -> list[Graded]:
+def _grade_all(submitted, work, only, roster, seed, cell_seconds, sandbox, progress) -> list[Graded]:
     found = take_in(submitted, work / "intake", chapters(), only, roster)
     api = course_api(
         work,
-        course_config(cell_seconds),
+        course_config(cell_seconds, sandbox),
         source_directory="source",
         submitted_directory="intake",
         db_url=f"sqlite:///{work.resolve()}/gradebook.db",
@@ -225,6 +234,8 @@ def _result(name: str, cells: dict[str, NotebookNode]) -> tuple[str, str]:
         return error.evalue, ""
     if error.ename == TIMED_OUT:
         return "the cell ran out of time", ""
+    if error.ename == NOT_A_FUNCTION:
+        return f"error: {error.evalue}", ""
     if error.ename == "NameError" and f"'{name}'" in error.evalue:  # no such function: the answer cell says why
         said = next((o for o in (answer or {}).get("outputs", []) if o.output_type == "error"), error)
         return f"error: {said.ename}: {said.evalue}"[:200], ""

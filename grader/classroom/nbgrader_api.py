@@ -18,11 +18,12 @@ from grader.execution import kernel_config
 CELL_SECONDS = 60
 
 
-def course_config(cell_seconds: int = CELL_SECONDS) -> Config:
+def course_config(cell_seconds: int = CELL_SECONDS, sandbox: bool = True) -> Config:
     """Return how this course wants submissions graded; `nbgrader_config.py` uses the same.
 
     `cell_seconds` is the time limit for one cell. A check stops a student's function itself after a few seconds,
-    so this one is for loops outside functions.
+    so this one is for loops outside functions. `sandbox` shuts every kernel in; where that cannot be done, a kernel
+    does not start, and the error says why.
     """
     from nbgrader import preprocessors as stock
 
@@ -40,6 +41,8 @@ def course_config(cell_seconds: int = CELL_SECONDS) -> Config:
     ]
     made.OverwriteCells.add_missing_cells = True
     made.CourseExecute.timeout = cell_seconds
+    if sandbox:
+        made.CourseExecute.kernel_manager_class = "grader.judge.kernel.SandboxedKernelManager"
     # nbclient skips cells with this tag; a random one cannot be set by a student to skip a check.
     made.CourseExecute.skip_cells_with_tag = secrets.token_hex(16)
     return made

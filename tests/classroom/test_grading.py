@@ -12,8 +12,11 @@ from typer.testing import CliRunner
 from grader import cli
 from grader.classroom.grading import GradingError, _alone, grade_class
 from grader.exercises import EXERCISES
+from grader.judge.sandbox import why_not
 
 CHAPTER = students.CHAPTER
+# Where kernels cannot be shut in (macOS, Windows), the same is tested without.
+UNPROTECTED = ["--no-sandbox"] if why_not() else []
 FULL = {name: float(e.points) for name, e in EXERCISES.items() if e.chapter == CHAPTER}
 BLANK = {name: None for name in FULL}
 ROSTER = ["ana", "ben", "uma", "zo\u00eb"]
@@ -59,7 +62,7 @@ def graded(tmp_path_factory):
         result = CliRunner().invoke(
             cli.app,
             ["grade", str(folder / "submitted"), "--out", str(folder / "report"), "--work", str(folder / "grading"),
-             "--roster", str(folder / "roster.csv"), "--seed", "11", "--cell-seconds", "8"],
+             "--roster", str(folder / "roster.csv"), "--seed", "11", "--cell-seconds", "8", *UNPROTECTED],
             catch_exceptions=False,
         )  # fmt: skip
     finally:
@@ -210,7 +213,8 @@ def test_feedback_pages_name_the_mistake(graded):
 
 
 def test_the_terminal_says_what_matters(graded):
-    assert "unprotected" in graded.output and "ddof 0 (1)" in graded.output
+    assert "ddof 0 (1)" in graded.output
+    assert ("rights" in graded.output) == bool(why_not()), "a warning stands there exactly where no sandbox does"
 
 
 def test_nothing_to_grade_is_said(tmp_path):
@@ -226,18 +230,18 @@ def test_nothing_to_grade_is_said(tmp_path):
 def test_one_grading_at_a_time(tmp_path):
     students.hand_in_one(tmp_path / "submitted", "ana")
     with _alone(tmp_path / "grading"), pytest.raises(GradingError, match="another grading"):
-        grade_class(tmp_path / "submitted", tmp_path / "grading")
+        grade_class(tmp_path / "submitted", tmp_path / "grading", sandbox=False)
 
 
 def test_a_grade_by_hand_is_kept_and_flagged_and_the_seed_is_checked(tmp_path):
     students.hand_in_one(tmp_path / "submitted", "ana")
-    (first,) = grade_class(tmp_path / "submitted", tmp_path / "grading", seed=3)
+    (first,) = grade_class(tmp_path / "submitted", tmp_path / "grading", seed=3, sandbox=not why_not())
     assert first.state == "graded" and all(score.points == score.max_points for score in first.scores)
     with Gradebook(f"sqlite:///{tmp_path}/grading/gradebook.db") as gradebook:
         grade = gradebook.find_grade("log_softmax", CHAPTER, CHAPTER, "ana")
         grade.manual_score = 1.5
         gradebook.db.commit()
-    (second,) = grade_class(tmp_path / "submitted", tmp_path / "grading", seed=3)
+    (second,) = grade_class(tmp_path / "submitted", tmp_path / "grading", seed=3, sandbox=not why_not())
     score = next(score for score in second.scores if score.exercise == "log_softmax")
     assert (score.points, score.result) == (1.5, "graded by hand")
     assert second.state == "needs review" and "the check gives 4" in second.reason
@@ -250,4 +254,14 @@ def test_a_broken_gradebook_is_said(tmp_path):
     (tmp_path / "grading").mkdir()
     (tmp_path / "grading" / "gradebook.db").write_text("this is no database, only some text " * 9)
     with pytest.raises(GradingError, match="gradebook"):
-        grade_class(tmp_path / "submitted", tmp_path / "grading")
+        grade_class(tmp_path / "submitted", tmp_path / "grading", sandbox=False)
+
+
+def test_without_a_sandbox_nothing_is_graded_unless_it_is_asked_for(tmp_path, monkeypatch):
+    students.hand_in_one(tmp_path / "submitted", "ana")
+    monkeypatch.setattr("grader.classroom.grading.why_not", lambda: "bwrap not found: apt-get install bubblewrap")
+    arguments = ["grade", str(tmp_path / "submitted"), "--work", str(tmp_path / "grading")]
+    result = CliRunner().invoke(cli.app, arguments)
+    assert result.exit_code == 1 and not (tmp_path / "grading").exists()
+    assert "nothing was graded" in result.output and "apt-get install bubblewrap" in result.output
+    assert "--no-sandbox" in result.output

@@ -4,7 +4,7 @@ import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from grader.classroom.preprocessors import NO_RESULT, OnlyChecks, error_names, grading_call
+from grader.classroom.preprocessors import NO_RESULT, OnlyChecks, error_names
 from grader.classroom.repair import MAX_PRINTED, repair
 from grader.report import CHECK_MIME
 
@@ -41,13 +41,6 @@ def test_stderr_is_no_failure_and_long_prints_are_cut():
     cell, _ = OnlyChecks().preprocess_cell(noisy, {}, 0)
     assert cell.outputs[0].name == "stdout" and "500 characters more" in cell.outputs[0].text
     assert error_names(cell) == []
-
-
-def test_the_graded_call_takes_its_seed_from_the_grading(monkeypatch):
-    monkeypatch.setenv("GRPO_CHECK_SEED", "11")
-    assert grading_call("f").endswith(".check(f, exercise='f', seed=11)")
-    monkeypatch.setenv("GRPO_CHECK_SEED", "")
-    assert grading_call("f").endswith("seed=None)")
 
 
 def test_repair_keeps_the_last_copy_and_puts_back_what_is_missing():

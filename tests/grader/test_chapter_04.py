@@ -294,6 +294,33 @@ def test_greedy_rollouts_and_a_seed_in_the_loop_are_told_apart(seed):
     assert check(draw(lambda p, own: own.choice(6, p=p)), seed).mistake.startswith("reseeded in the loop")
 
 
+@pytest.mark.parametrize("scored_under_the_mask", [True, False])
+def test_rollouts_that_are_thrown_away_leave_another_distribution(scored_under_the_mask):
+    def sample_rollouts(table, target, group_size, rng):
+        rows = {}
+        for state, row in table.items():
+            legal = tables.legal_tokens(state[1:])
+            drawn = np.exp(row) / np.exp(row).sum()
+            scores = tables.masked_probs(row, legal) if scored_under_the_mask else drawn
+            rows[state] = drawn.cumsum().tolist(), legal.tolist(), scores.tolist()
+        group = []
+        while len(group) < group_size:
+            tokens, logps = (), []
+            while "END" not in tokens:
+                heights, legal, scores = rows[target, *tokens]
+                u = rng.random()
+                k = sum(u > height for height in heights[:5])
+                if not legal[k]:
+                    break
+                tokens, logps = (*tokens, TOKENS[k]), [*logps, math.log(scores[k])]
+            else:
+                group.append((tokens, logps))
+        return group
+
+    report = check(sample_rollouts)
+    assert states(report) == [True, False, scored_under_the_mask, True] and report.mistake == "rollouts thrown away"
+
+
 # --- the verifier --------------------------------------------------------------------------------------------
 
 
@@ -317,7 +344,7 @@ def test_a_verifier_that_asks_eval_is_named_whatever_its_reasons_say(seed):
 def test_left_to_right_keeps_the_points_for_rewards_and_form(seed):
     def verify_expression(tokens, target, numbers=("2", "3", "5")):
         *body, last = tokens or [""]
-        right = [t in (numbers if i % 2 == 0 else "+*") for i, t in enumerate(body)]
+        right = [t in (numbers if i % 2 == 0 else ("+", "*")) for i, t in enumerate(body)]
         repeated = len(set(body[::2])) < len(body[::2])
         if last != "END" or len(body) % 2 == 0 or not all(right) or repeated:
             return None, 0.0, "malformed"
@@ -328,6 +355,22 @@ def test_left_to_right_keeps_the_points_for_rewards_and_form(seed):
 
     report = check(verify_expression, seed)
     assert states(report) == [False, True, True, True] and report.mistake == "left to right"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_operator_looked_for_in_a_text_is_found_out(seed):
+    def verify_expression(tokens, target, numbers=("2", "3", "5")):
+        *body, last = tokens or [""]
+        wrong = any(t not in numbers for t in body[::2]) or any(t not in "+*" for t in body[1::2])
+        if last != "END" or len(body) % 2 == 0 or wrong or len(set(body[::2])) < len(body[::2]):
+            return None, 0.0, "malformed"
+        total, product = 0, int(body[0])
+        for operator, number in zip(body[1::2], body[2::2], strict=True):
+            total, product = (total, product * int(number)) if operator == "*" else (total + product, int(number))
+        return total + product, 0.1 + (total + product == target), ""
+
+    report = check(verify_expression, seed)
+    assert states(report) == [True, True, False, True] and report.mistake == "operators looked for in a text"
 
 
 def test_a_verifier_that_raises_is_named():
@@ -395,6 +438,21 @@ def test_ties_are_a_part_of_their_own(seed):
 
     report = check(length_term, seed)
     assert states(report) == [True, True, False, True, True] and report.mistake == "no tie rule (0/0)"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_tied_group_does_not_silence_its_neighbours(seed):
+    def length_term(lengths, correct, gated=False):
+        low, high = lengths.min(1, keepdims=True), lengths.max(1, keepdims=True)
+        if (low == high).any():
+            return np.zeros(lengths.shape)
+        lam = 0.5 - (lengths - low) / (high - low)
+        lam = np.where(correct, lam, np.minimum(0, lam))
+        return lam * correct.any(1, keepdims=True) if gated else lam
+
+    report = check(length_term, seed)
+    assert states(report) == [True, True, False, True, True]
+    assert report.mistake == "one tied group sets the whole batch to 0"
 
 
 # --- coefficients: clip corners, averages, padding (cases C6, D3, D8, D9) -----------------------------------
@@ -474,6 +532,20 @@ def test_overwriting_and_stepping_one_by_one_keep_the_single_rollout(seed):
     assert report.mistake == "overwritten instead of added" and states(report) == [True, False, True, True]
 
 
+@pytest.mark.parametrize("copied", [lambda table: table, dict])
+def test_a_table_that_is_changed_in_place_costs_a_point(copied):
+    def tabular_update(table, targets, rollouts, coefficients, learning_rate):
+        steps, new = tables.tabular_update(table, targets, rollouts, coefficients, learning_rate), copied(table)
+        for state, row in steps.items():
+            new[state] += row - new[state]
+        return new
+
+    report = check(tabular_update)
+    assert states(report) == [True, True, True, False] and report.mistake == "the table changed in place"
+    assert "the table that came in was changed" in report.parts[3].evidence.sentence
+    assert any("`table` in place" in note for note in report.notes)
+
+
 def test_a_missing_row_is_told_by_its_state():
     def tabular_update(table, targets, rollouts, coefficients, learning_rate):
         new = tables.tabular_update(table, targets, rollouts, coefficients, learning_rate)
@@ -485,21 +557,28 @@ def test_a_missing_row_is_told_by_its_state():
     assert "there is no row for the state (" in report.parts[3].evidence.sentence
 
 
-def training_loop(refresh_old=False, follow=False, own_seed=False):
+def training_loop(refresh_old=False, follow=False, own_seed=False, from_start=False, eight=False, stale_new=False,
+                  own_settings=None, once=False):  # fmt: skip
     def train_tabular(start, targets, steps, rng, group_size=8, inner_updates=1, learning_rate=3.0, clip_eps=0.2,
                       kl_coef=0.04):  # fmt: skip
         policy = {state: row.copy() for state, row in start.items()}
         rng = np.random.default_rng(1) if own_seed else rng
+        group_size, batch = 8 if eight else group_size, []
+        if own_settings:
+            clip_eps, kl_coef = own_settings(clip_eps, kl_coef)
         for _ in range(steps):
-            batch = [(t, *pair) for t in targets for pair in tables.sample_rollouts(policy, t, group_size, rng)]
+            if not (once and batch):
+                table = start if from_start else policy
+                batch = [(t, *pair) for t in targets for pair in tables.sample_rollouts(table, t, group_size, rng)]
             prompts, texts = [one[0] for one in batch], [one[1] for one in batch]
             rewards = [tables.verify_expression(text, t)[1] for t, text, _ in batch]
             A = grpo.group_relative_advantage(rewards, group_size).ravel()
             old, mask = tables.score_rollouts(policy, prompts, texts)
             frozen = policy if follow else start
             ref, _ = tables.score_rollouts(frozen, prompts, texts)
+            new = old
             for _ in range(inner_updates):
-                new, _ = tables.score_rollouts(policy, prompts, texts)
+                new = new if stale_new else tables.score_rollouts(policy, prompts, texts)[0]
                 c = tables.token_coefficients(new, new if refresh_old else old, ref, mask, A, clip_eps, kl_coef)
                 policy = tables.tabular_update(policy, prompts, texts, c, learning_rate)
         return policy
@@ -514,11 +593,55 @@ def training_loop(refresh_old=False, follow=False, own_seed=False):
         ({"refresh_old": True}, [True, True, False, True, True], "old recomputed (the clip never acts)"),
         ({"follow": True}, [True, True, True, False, True], "reference trained along (or no penalty)"),
         ({"own_seed": True}, [True, True, True, True, False], "reseeded inside"),
+        ({"from_start": True}, [False, True, True, True, True], "rollouts always drawn from the start"),
+        ({"once": True}, [False, True, True, True, True], "one batch for the whole run"),
+        ({"eight": True}, [True, True, True, True, False], "group_size ignored"),
+        ({"stale_new": True}, [True, True, False, True, True], "old recomputed (the clip never acts)"),
+        ({"own_settings": lambda eps, beta: (0.2, 0.04)}, [True, True, False, False, True],
+         "clip_eps and kl_coef not handed on"),
+        ({"own_settings": lambda eps, beta: (eps, 0.04)}, [True, True, True, False, True],
+         "reference trained along (or no penalty)"),
     ],
-)
+)  # fmt: skip
 def test_a_training_loop_is_judged_by_what_it_does(faults, passed, mistake):
     report = check(training_loop(**faults), seed=5)
     assert states(report) == passed and report.mistake == mistake
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_settings_that_are_swapped_are_told_as_that(seed):
+    report = check(training_loop(own_settings=lambda eps, beta: (beta, eps)), seed)
+    assert report.mistake == "clip_eps and kl_coef swapped" and not report.parts[2].passed
+
+
+@pytest.mark.parametrize(
+    ("targets_of", "mistake"),
+    [
+        (lambda targets, rng: [[t] for t in targets], "an update of its own for each prompt"),
+        (lambda targets, rng: [[targets[rng.integers(len(targets))]]], "one prompt in each iteration"),
+    ],
+)
+def test_two_prompts_share_a_step(targets_of, mistake):
+    def train_tabular(start, targets, steps, rng, **settings):
+        policy = start
+        for _ in range(steps):
+            for some in targets_of(targets, rng):
+                policy = tables.train_tabular(policy, some, 1, rng, **{**settings, "kl_coef": 0.0})
+        return policy
+
+    report = check(train_tabular)
+    assert not report.parts[1].passed and report.parts[1].mistake == mistake
+
+
+def test_the_log_probs_of_masked_probs_are_recognised_however_they_are_computed():
+    def masked_probs(logits, mask):
+        if logits.shape != mask.shape or not mask.any():
+            raise ValueError("nothing to choose from")
+        z = np.where(mask, logits, -np.inf) - logits[mask].max()
+        return z - np.log(np.exp(z).sum())
+
+    report = check(masked_probs)
+    assert report.mistake == "log-probs returned" and states(report) == [False, False, False, True]
 
 
 def test_a_loop_that_returns_something_else_than_a_table_earns_nothing():

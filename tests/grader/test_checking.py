@@ -9,6 +9,7 @@ import pytest
 
 import grader
 import grpo
+from grader import source
 from grader.checking import SEED_VARIABLE, check, run_check
 from grader.exercise import Alternative, Exercise, Mistake, Part, call
 from grader.plain import Rng
@@ -327,3 +328,14 @@ def test_a_literal_with_a_fault_is_refused():
         Exercise("f", "c", 5, 1, double, (part,), ())
     with pytest.raises(ValueError, match="points is 0"):
         Exercise("f", "c", 1, 1, double, (Part("p", 0, lambda rng: []),), ())
+
+
+def test_a_cached_function_is_checked_like_any_other():
+    import functools
+
+    @functools.lru_cache
+    def mean_of(*values):
+        return sum(values)
+
+    assert source.code_of(mean_of).tree.name == "mean_of"
+    assert source.code_of(functools.partial(mean_of)) is None

@@ -13,8 +13,9 @@ from grader.self_test import examine
 
 @pytest.mark.parametrize("name", EXERCISES)
 def test_every_mistake_is_named_and_every_right_answer_earns_all(name):
-    # Two seeds here; `grader mistakes` runs five.
-    faults = [(row.kind, row.name, row.said) for row in examine(EXERCISES[name], seeds=(0, 1)) if not row.ok]
+    # `grader mistakes` runs five seeds. Here one is enough where every call is a training run.
+    seeds = (0,) if name.startswith("train_") else (0, 1)
+    faults = [(row.kind, row.name, row.said) for row in examine(EXERCISES[name], seeds=seeds) if not row.ok]
     assert not faults
 
 

@@ -81,3 +81,9 @@ def test_pairs_show_where_they_differ():
 def test_outcomes():
     assert show_outcome(Outcome("raised", raised=Raised("KeyError", ""))) == "KeyError"
     assert show_outcome(Outcome("timeout")) == "timeout"
+
+
+@pytest.mark.filterwarnings("error")
+def test_infinities_are_shown_without_a_warning():
+    both = Outcome("value", np.array([np.inf, 1.0]))
+    assert show_pair(both, Outcome("value", np.array([np.inf, 2.0]))) == ("inf  1.000", "inf  2.000")

@@ -34,7 +34,7 @@ from types import CellType, FunctionType
 
 ROOT = Path(__file__).resolve().parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
-MODULES = ["checks", "rollouts", "rewards", "advantages", "logprobs", "objective", "gradients", "signals"]
+MODULES = ["checks", "rollouts", "rewards", "advantages", "logprobs", "objective", "gradients", "signals", "token_loss"]
 VECTORISED = "test_vectorised_equals_token_by_token"
 DEFAULTS = "test_expression_trainer.py::test_the_course_s_settings_are_the_defaults_everywhere"
 ADAM_AND_SGD = ["test_sgd_by_hand", "test_adam_by_hand", "test_adam_is_algorithm_1", "test_bad_rates"]

@@ -154,7 +154,7 @@ DIAGNOSE_RUN = Exercise(
     name="diagnose_run",
     chapter=CHAPTER,
     difficulty=2,
-    minutes=15,
+    minutes=25,
     reference=_diagnose,
     parts=(
         Part(

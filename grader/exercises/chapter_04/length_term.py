@@ -123,6 +123,22 @@ def _length_among_right_ones(lengths, correct, gated=False):
     return out
 
 
+def _length_one_tie_for_all(lengths, correct, gated=False):
+    term = tables.length_term(lengths, correct, gated)
+    return np.zeros(term.shape) if np.any(np.ptp(lengths, axis=1) == 0) else term
+
+
+def _length_among_right_ones_alone_is_tied(lengths, correct, gated=False):
+    numbers, right = _arrays(lengths, correct)
+    out = np.zeros(numbers.shape)
+    for row, ok, place in zip(numbers, right, out, strict=True):
+        pool = row[ok] if ok.any() else row
+        if np.ptp(pool) > 0 and (ok.any() or not gated):
+            lam = _term(row, pool.min(), pool.max())
+            place[:] = np.where(ok, lam, np.minimum(lam, 0.0))
+    return out
+
+
 def _length_gate_missing(lengths, correct, gated=False):
     return tables.length_term(lengths, correct)
 
@@ -214,7 +230,10 @@ def _ties_are_zero(values, calls):
     terms = [read_numbers(value) for value in values]
     if not np.ptp(terms[2]) > 1e-3:
         return 2, "the lengths differ, and all terms are equal"
-    terms[3] = np.ravel(terms[3])[:3]
+    both = np.ravel(terms[3])
+    if both.size == 6 and not np.ptp(both[3:]) > 1e-3:
+        return 3, "the lengths of the second row differ, and all its terms are equal: only the first row is tied"
+    terms[3] = both[:3]
     for i in (0, 1, 3):
         size = calls[i].args[0][0].size
         if terms[i].size != size or not np.all(np.abs(terms[i]) < 1e-6):
@@ -378,6 +397,12 @@ LENGTH_TERM = Exercise(
             "Each group may be tied by itself.",
         ),
         Mistake(
+            "one tied group sets the whole batch to 0",
+            _length_one_tie_for_all,
+            "One group with equal lengths took the length term away from all groups. Each group may be tied by itself; "
+            "the others keep their terms.",
+        ),
+        Mistake(
             "ties get .5",
             _length_ties_get_half,
             "If all lengths are equal, the right ones get .5, as if they were the shortest. There is nothing to "
@@ -411,6 +436,12 @@ LENGTH_TERM = Exercise(
             "range of the right answers only",
             _length_among_right_ones,
             "Shortest and longest were taken among the right answers. The comparison is with the whole group.",
+        ),
+        Mistake(
+            "range of the right answers only, one alone is tied",
+            _length_among_right_ones_alone_is_tied,
+            "Shortest and longest were taken among the right answers. A single right answer then has nobody to be "
+            "compared with, and its group lost the term. The comparison is with the whole group, right and wrong.",
         ),
         Mistake(
             "gate missing",

@@ -90,8 +90,9 @@ def _probs_zero_times_infinity(logits, mask):
 
 
 def _probs_logs(logits, mask):
-    with np.errstate(divide="ignore"):
-        return np.log(tables.masked_probs(logits, mask))
+    logits, mask = _checked(logits, mask)
+    masked = np.where(mask, logits - logits[mask].max(), -np.inf)
+    return masked - np.log(np.exp(masked).sum())
 
 
 def _probs_shortened(logits, mask):
@@ -101,7 +102,10 @@ def _probs_shortened(logits, mask):
 
 def _probs_inverted(logits, mask):
     logits, mask = _checked(logits, mask)
-    return tables.masked_probs(logits, ~mask if not mask.all() else mask)
+    with np.errstate(all="ignore"):  # where everything is allowed, nothing is left
+        masked = np.where(mask, -np.inf, logits)
+        weights = np.exp(masked - masked.max())
+        return weights / weights.sum()
 
 
 def _probs_uniform(logits, mask):

@@ -126,9 +126,21 @@ def _due_probs(table, target, before, kind=None):
         return tables.masked_probs(-logits, legal)
     if kind == "unmasked":
         return plain_softmax(logits)
+    if kind == "survivors":
+        return _survivors(table, target, tuple(before))[0]
     if kind == "first row":
         return tables.masked_probs(table[(target,)], legal)
     return tables.masked_probs(logits, legal)
+
+
+def _survivors(table, target, before):
+    """Draws without a mask of which only the legal rollouts are kept: the next token, and the share that is kept."""
+    drawn, legal = plain_softmax(table[target, *before]), tables.legal_tokens(before)
+    kept = np.zeros(len(TOKENS))
+    for k in np.flatnonzero(legal):
+        rest = 1.0 if TOKENS[k] == END else _survivors(table, target, (*before, TOKENS[k]))[1]
+        kept[k] = drawn[k] * rest
+    return kept / kept.sum(), kept.sum()
 
 
 def _far_off(group, table, target, kind=None):
@@ -250,6 +262,18 @@ def _sample_unmasked_logps(table, target, group_size, rng):
         return np.log(plain_softmax(table[target, *tokens])[place])
 
     return _sample(table, target, group_size, rng, logp_of=logp_of)
+
+
+def _sample_survivors(table, target, group_size, rng):
+    """What is left when rollouts drawn without a mask are thrown away as soon as they break the grammar."""
+    kept = {prefix: _survivors(table, target, prefix)[0] for prefix in PREFIXES}
+
+    def logp_of(probs, place, table, target, tokens):
+        return np.log(plain_softmax(table[target, *tokens])[place])
+
+    return _sample(
+        table, target, group_size, rng, probs_of=lambda table, target, tokens: kept[tuple(tokens)], logp_of=logp_of
+    )
 
 
 def _sample_probabilities(table, target, group_size, rng):
@@ -418,6 +442,10 @@ def _first_of(tests):
     return lambda values, calls: any(test(values, calls) for test in tests)
 
 
+def _all_of(tests):
+    return lambda values, calls: all(test(values, calls) for test in tests)
+
+
 def _in_every_pair(test):
     """Whether all answers are lists of pairs, and the test holds for the two entries of each."""
 
@@ -520,7 +548,7 @@ SAMPLE_ROLLOUTS = Exercise(
             "one draw.",
         ),
         Part(
-            says="the log-probs are those of the distribution that was drawn from",
+            says="for each token that was drawn, the log-prob that the policy gives it",
             points=2,
             calls=lambda rng: [call(*_table(rng, 0.8), 6, Rng(draw_seed(rng))) for _ in range(2)],
             holds=_logps_belong,
@@ -551,8 +579,9 @@ SAMPLE_ROLLOUTS = Exercise(
         Mistake(
             "reseeded in the loop (all rollouts equal)",
             _sample_reseeded_in_loop,
-            "All rollouts of a group are equal. Each starts from the same random numbers, as if a generator were made "
-            "(or a seed set) again for each; or one rollout was made and copied.",
+            "All rollouts of a group are equal. Either a generator is made (or a seed set) again for each, so that all "
+            "start from the same random numbers; or all of them are one rollout: one list that was used again, or a "
+            "copy.",
             symptom=_all_equal_in_each,
         ),
         Mistake(
@@ -596,11 +625,20 @@ SAMPLE_ROLLOUTS = Exercise(
             symptom=_looks_distributed("sign"),
         ),
         Mistake(
+            "rollouts thrown away",
+            _sample_survivors,
+            "Short responses come up too often. Were the tokens drawn without the mask, and a rollout thrown away when "
+            "it broke the grammar? Long ones have more chances to break it, so what is left is another distribution "
+            "than that of the policy. Put the mask before each draw.",
+            symptom=_looks_distributed("survivors"),
+        ),
+        Mistake(
             "log-probs of the unmasked softmax (mask after softmax)",
             _sample_unmasked_logps,
-            "The tokens are drawn under the mask, and scored without it. These log-probs belong to a distribution that "
-            "nobody drew from, so the ratio of the first update will not be 1.",
-            symptom=_looks_scored(lambda *a: _due_logps(*a, kind="unmasked")),
+            "The tokens come as often as they should under the mask, and their log-probs are those of a softmax "
+            "without it. They belong to a distribution that nobody drew from, so the ratio of the first update will "
+            "not be 1.",
+            symptom=_all_of([_looks_distributed(None), _looks_scored(lambda *a: _due_logps(*a, kind="unmasked"))]),
         ),
         Mistake(
             "probabilities instead of log-probs",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -48,6 +49,11 @@ def _slope_mistake(step, add=None):
 
 def _right_step(c, token, logits, legal):
     return c * (_onehot(token) - tables.masked_probs(logits, legal))
+
+
+def _probability_step(c, token, logits, legal):
+    probs = tables.masked_probs(logits, legal)
+    return c * probs[ID[token]] * (_onehot(token) - probs)
 
 
 def _scaled(factor_of):
@@ -163,7 +169,7 @@ def _update_by_matrix(table, targets, rollouts, coefficients, learning_rate):
 
 
 def _update_in_place(table, targets, rollouts, coefficients, learning_rate):
-    """Probabilities first, then the table is changed in place and returned."""
+    """All numbers are right, and the table that came in is gone: what was kept as the reference moves along."""
     steps = []
     for state, token, c in _walk(targets, rollouts, coefficients):
         steps.append((state, learning_rate * _right_step(c, token, table[state], tables.legal_tokens(state[1:]))))
@@ -183,6 +189,24 @@ def _update_by_lists(table, targets, rollouts, coefficients, learning_rate):
                 direction = (1.0 if TOKENS[k] == tokens[t] else 0.0) - weights[k] / sum(weights)
                 new[state][k] += learning_rate * coefficients[i][t] * direction
     return new
+
+
+def _watched(fn, names):
+    """An adapter: where the learning rate comes by name, a table that was changed in place is told in a sentence."""
+
+    @functools.wraps(fn)
+    def calls_and_looks(table, *args, **kwargs):
+        before = {state: np.array(logits) for state, logits in table.items()}
+        new = fn(table, *args, **kwargs)
+        if kwargs and not _unchanged(before, table):
+            return "the table that came in was changed; a new one is due, and the old one stays as it is"
+        return new
+
+    return calls_and_looks
+
+
+def _unchanged(before, table):
+    return list(before) == list(table) and all(np.array_equal(before[state], table[state]) for state in before)
 
 
 def _rows(rng, targets, rollouts, scale=1.0):
@@ -235,7 +259,11 @@ def _untouched(rng):
     table = _rows(rng, [target, target], [rollout, other], scale=0.3)
     for state, logits in table.items():
         logits[~tables.legal_tokens(state[1:])] += 1.0
-    return [call(table, [target], [rollout], _padded(rng, [rollout]) + 0.9, 1.0)]
+    zeros = {(5,): np.zeros(6), (5, "5"): np.zeros(6)}
+    return [
+        call(table, [target], [rollout], _padded(rng, [rollout]) + 0.9, 1.0),
+        call(zeros, [5], [["5", END]], np.array([[0.3, 0.3]]), learning_rate=1.0, note="is `table` still zero?"),
+    ]
 
 
 @judged_after(lambda value, one: read_table(value, one.args[0]))
@@ -283,11 +311,12 @@ TABULAR_UPDATE = Exercise(
             hint="The prompt is the first entry of a state.",
         ),
         Part(
-            says="forbidden tokens and states that nobody visited stay as they are",
+            says="forbidden tokens, states that nobody visited, and the table that came in stay as they are",
             points=1,
             calls=_untouched,
             holds=_only_what_was_visited,
-            hint="Which probabilities does a token compete with: those of all tokens, or those of the allowed ones?",
+            hint="Which probabilities does a token compete with: those of all tokens, or those of the allowed ones? "
+            "And do your steps go into arrays of your own?",
         ),
     ),
     mistakes=(
@@ -327,6 +356,19 @@ TABULAR_UPDATE = Exercise(
             _scaled(lambda rate: -rate),
             "The step goes the wrong way: a coefficient above 0 must make its token likelier. (These coefficients "
             "point uphill; the loss has the other sign.)",
+        ),
+        Mistake(
+            "slope of the probability",
+            _slope_mistake(_probability_step),
+            "Each step is too short by the probability of its token. That is the slope of the probability; the "
+            "coefficients belong to the log-prob, whose slope has no such factor. Rare tokens would hardly move.",
+        ),
+        Mistake(
+            "the table changed in place",
+            _update_in_place,
+            "The numbers are right, but they were written into the table that came in. Whoever still needs it has lost "
+            "it: in a training run the reference and the start would move along. Make a new table; note that a copied "
+            "dict still holds the same arrays.",
         ),
         Mistake(
             "overwritten instead of added",
@@ -423,9 +465,9 @@ TABULAR_UPDATE = Exercise(
     ),
     alternatives=(
         Alternative("one matrix for all states", _update_by_matrix),
-        Alternative("in place, after all probabilities are known", _update_in_place),
         Alternative("pure Python lists", _update_by_lists),
     ),
     hint="A dict that collects one array per state, then one step.",
     rtol=1e-5,
+    adapter=_watched,
 )

@@ -87,6 +87,10 @@ def _coefficients_old_and_new_exchanged(new_logps, old_logps, ref_logps, mask, a
     return np.where(mask, (_push(np.exp(old - new), a, clip_eps) - kl_coef * _pull(new, ref)) * _weigh(mask), 0.0)
 
 
+def _coefficients_kl_to_old(new_logps, old_logps, ref_logps, mask, advantages, clip_eps=0.2, kl_coef=0.04):
+    return tables.token_coefficients(new_logps, old_logps, old_logps, mask, advantages, clip_eps, kl_coef)
+
+
 def _coefficients_end_not_counted(new_logps, old_logps, ref_logps, mask, advantages, clip_eps=0.2, kl_coef=0.04):
     mask = np.asarray(mask, dtype=bool)
     last = np.zeros(mask.shape, dtype=bool)
@@ -359,6 +363,13 @@ TOKEN_COEFFICIENTS = Exercise(
             "change with the log-prob there, so its slope is 0.",
         ),
         Mistake(
+            "ratio clipped on both sides, no gate",
+            _wrong(push=lambda ratio, a, eps: a * np.clip(ratio, 1 - eps, 1 + eps)),
+            "Every ratio outside the range was replaced by the edge of the range, whatever the sign of the advantage. "
+            "A coefficient is a slope: where the clip is active it is 0, and where it is not, the ratio itself counts, "
+            "also outside the range.",
+        ),
+        Mistake(
             "ratio forgotten",
             _wrong(push=lambda ratio, a, eps: _gate(ratio, a, eps) * a),
             "The advantage is there, the ratio is not. The slope of a ratio in the new log-prob is the ratio itself.",
@@ -418,6 +429,12 @@ TOKEN_COEFFICIENTS = Exercise(
             _wrong(pull=lambda new, ref: 1.0 - np.exp(new - ref)),
             "Policy and reference are exchanged in the penalty: delta is the log-prob of the reference minus that of "
             "the policy.",
+        ),
+        Mistake(
+            "KL to the old policy",
+            _coefficients_kl_to_old,
+            "The penalty compares with the policy that drew the batch: `ref_logps` plays no part. It holds the policy "
+            "near the reference, which stays the same for the whole run.",
         ),
         Mistake(
             "value of k3 instead of its slope",

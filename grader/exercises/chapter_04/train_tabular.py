@@ -27,11 +27,15 @@ from grpo.expressions import tables
 from grpo.expressions.game import evaluate
 
 # the calls of the five parts
-_LEARN, _GROUP, _CLIP, _KL, _AGAIN = slice(0, 2), slice(2, 3), slice(3, 6), slice(6, 8), slice(8, 12)
+_LEARN, _GROUP, _CLIP, _KL, _AGAIN = slice(0, 2), slice(2, 5), slice(5, 8), slice(8, 10), slice(10, 15)
+_PAIR, _LONG_RUN = slice(0, 1), 1  # in the learning part: ten iterations on two prompts, and many on one
 _IMPOSSIBLE = 4  # no expression has this value
 _WIDE = 1e6  # a clip range that nothing leaves
 _VALUES = np.array([evaluate(one) for one in EXPRESSIONS])
-_GAIN = 0.2  # what exact success has to gain in the learning part; the reference gains .3 and more
+_GAIN = 0.2  # what exact success has to gain in ten iterations; the reference gains .3 and more
+_GOAL = 0.76  # exact success after the long run; the reference has .84 and more, rollouts of the start end below .7
+_CHOICES = 22  # states of one prompt in which more than one token is legal
+_REACHED = 19  # rows that the long run has to move; the reference moves 21 or 22, a single batch of eight at most 17
 
 
 def _start(rng, targets):
@@ -52,18 +56,23 @@ def _targets(rng):
 
 
 def _learn_calls(rng):
-    calls = []
-    for _ in range(2):
-        targets = _targets(rng)
-        calls.append(call(_start(rng, targets), targets, 10, Rng(draw_seed(rng)), learning_rate=12.0, kl_coef=0.01))
-    return calls
+    targets = _targets(rng)
+    return [
+        call(_start(rng, targets), targets, 10, Rng(draw_seed(rng)), learning_rate=12.0, kl_coef=0.01),
+        call(tables.zero_table([30]), [30], 40, Rng(draw_seed(rng)), learning_rate=6.0),
+    ]
 
 
 def _group_calls(rng):
-    targets = [_targets(rng)[0], _IMPOSSIBLE]
+    first, second = _targets(rng)
     settings = {"group_size": 24, "learning_rate": 12.0, "kl_coef": 0.0}
-    note = "no expression has the value 4"
-    return [call(_start(rng, targets), targets, 1, Rng(draw_seed(rng)), note=note, **settings)]
+    note, tied = "no expression has the value 4", [first, _IMPOSSIBLE]
+    start, seed = _start(rng, [first, second]), draw_seed(rng)
+    return [
+        call(_start(rng, tied), tied, 1, Rng(draw_seed(rng)), note=note, **settings),
+        call(start, [first, second], 1, Rng(seed), **{**settings, "group_size": 32}),
+        call(start, [first], 1, Rng(seed), note="one prompt of the two", **{**settings, "group_size": 32}),
+    ]
 
 
 def _clip_calls(rng):
@@ -87,10 +96,11 @@ def _kl_calls(rng):
 def _again_calls(rng):
     targets = _targets(rng)[:1]
     start, first, second = _start(rng, targets), draw_seed(rng), draw_seed(rng)
-    settings = {"group_size": 24, "kl_coef": 0.0}
     return [
-        call(start, targets, 1, Rng(seed), learning_rate=rate, **settings)
-        for seed, rate in ((first, 6.0), (second, 6.0), (first, 6.0), (first, 3.0))
+        call(start, targets, 1, Rng(seed), group_size=size, learning_rate=rate, kl_coef=0.0)
+        for seed, size, rate in (
+            (first, 24, 6.0), (second, 24, 6.0), (first, 24, 6.0), (first, 24, 3.0), (first, 2, 6.0)
+        )
     ]
 
 
@@ -119,16 +129,42 @@ def _drift(value, one):
 def _it_learns(values, calls):
     for i, (value, one) in enumerate(zip(values, calls, strict=True)):
         for target, (before, after) in zip(one.args[1], _gains(value, one), strict=True):
-            if after < before + _GAIN:
+            if after < (_GOAL if i == _LONG_RUN else before + _GAIN):
                 return i, (
                     f"target {target}: the probability of a right response is {before:.2f} at the start and "
                     f"{after:.2f} after {one.args[2]} iterations; it should have gained much more"
                 )
+    moved = _rows_moved(values[_LONG_RUN], calls[_LONG_RUN])
+    if moved < _REACHED:
+        return _LONG_RUN, (
+            f"in {calls[_LONG_RUN].args[2]} iterations only {moved} rows moved, of {_CHOICES} in which there is a "
+            f"choice: new rollouts come through nearly all of them sooner or later"
+        )
     return None
 
 
+def _rows_moved(value, one):
+    policy, start = _read(value, one), one.args[0]
+    return sum(bool(np.abs(policy[state] - start[state]).max() > 1e-9) for state in start)
+
+
+def _shares(values, calls):
+    """The length of the step of the first of two prompts, beside the step that it makes alone; and the second's."""
+    (both, pair), (alone, single) = zip(values[1:3], calls[1:3], strict=True)
+    first, second = pair.args[1]
+    together, other, whole = (
+        float(np.sqrt(sum(((new[s] - one.args[0][s]) ** 2).sum() for s in new if s[0] == target)))
+        for new, one, target in (
+            (_read(both, pair), pair, first),
+            (_read(both, pair), pair, second),
+            (_read(alone, single), single, first),
+        )
+    )
+    return together, other, whole
+
+
 @judged_after(_read)
-def _ties_move_nothing(values, calls):
+def _prompts_share_a_step(values, calls):
     value, one = values[0], calls[0]
     solvable = one.args[1][0]
     if not _moved(value, one, solvable) > 0.01:
@@ -138,6 +174,16 @@ def _ties_move_nothing(values, calls):
         return (
             f"no response is right for the target 4, so all rewards of its groups are equal; and yet its rows moved, "
             f"by up to {moved:.2f}"
+        )
+    first, second = calls[1].args[1]
+    together, other, whole = _shares(values, calls)
+    if not min(together, other) > 0:
+        still = first if together == 0 else second
+        return 1, f"one iteration on the prompts {first} and {second}, and the rows of {still} did not move"
+    if not 0.2 * whole < together < 0.8 * whole:
+        return 1, (
+            f"a step on the prompts {first} and {second} moves the rows of {first} {together / whole:.2f} times as far "
+            f"as a step on {first} alone; each rollout counts one part in N, so about half is due"
         )
     return None
 
@@ -179,7 +225,7 @@ def _same_step(a, b):
 
 @judged_after(_read)
 def _run_can_be_repeated(values, calls):
-    first, second, again, half = map(_steps_of, values, calls)
+    first, second, again, half, small = map(_steps_of, values, calls)
     if not np.abs(first).max() > 0.01:
         return "one iteration with a group of 24 did not move the policy"
     if _same_step(first, second):
@@ -190,30 +236,36 @@ def _run_can_be_repeated(values, calls):
         return 3, "half the learning rate gives the very same policy"
     if not _same_step(first, 2 * half):
         return 3, "one update with half the learning rate should change the table by half as much, and it does not"
+    if _same_step(first, small):
+        return 4, "groups of 2 and of 24 rollouts give the very same policy"
     return None
 
 
 def _loop(batch_old=True, ref="start", advantages_of=None, reward_of=None, step_from="policy", sign=1.0,
           inner=None, targets_of=None, keep=True, rng_of=None, rate=None, fewer=0, stop=None,
-          exchanged=False):  # fmt: skip
+          exchanged=False, size=None, drawn_from=None, one_batch=False, settings=None, new_again=True):  # fmt: skip
     """The right training loop with one of its pieces exchanged."""
 
     def wrong(start, targets, steps, rng, group_size=8, inner_updates=1, learning_rate=3.0, clip_eps=0.2, kl_coef=0.04):
-        policy = start
-        learning_rate, rng = rate or learning_rate, rng_of() if rng_of else rng
+        policy, prompts = start, []
+        learning_rate, rng, group_size = rate or learning_rate, rng_of() if rng_of else rng, size or group_size
+        clip_eps, kl_coef = settings(clip_eps, kl_coef) if settings else (clip_eps, kl_coef)
         for _ in range(steps - fewer):
-            prompts, rollouts, rewards = [], [], []
-            for target in targets_of(targets) if targets_of else targets:
-                for tokens, _ in tables.sample_rollouts(policy, target, group_size, rng):
+            drawn = (targets_of or _every)(targets, rng) if not (one_batch and prompts) else []
+            if drawn:
+                prompts, rollouts, rewards = [], [], []
+            for target in drawn:
+                for tokens, _ in tables.sample_rollouts(start if drawn_from else policy, target, group_size, rng):
                     verdict = tables.verify_expression(tokens, target)
                     prompts.append(target)
                     rollouts.append(tokens)
                     rewards.append(reward_of(verdict) if reward_of else verdict[1])
             find = advantages_of or (lambda p, r, g: grpo.rollout_advantages(p, r, g))
             advantages = find(prompts, rewards, group_size)
-            old, mask = tables.score_rollouts(policy, prompts, rollouts)
+            new, mask = old, mask = tables.score_rollouts(policy, prompts, rollouts)
             for _ in range(inner or inner_updates):
-                new, _ = tables.score_rollouts(policy, prompts, rollouts)
+                if new_again:
+                    new, _ = tables.score_rollouts(policy, prompts, rollouts)
                 frozen = {"start": start, "policy": policy}[ref]
                 ref_logps, _ = tables.score_rollouts(frozen, prompts, rollouts)
                 pair = (new, old if batch_old else new)
@@ -230,6 +282,22 @@ def _loop(batch_old=True, ref="start", advantages_of=None, reward_of=None, step_
     return wrong
 
 
+def _every(targets, rng):
+    return targets
+
+
+def _train_in_turn(start, targets, steps, rng, **settings):
+    """One prompt after another, each with updates of its own: a right loop, but for the division by all prompts."""
+    policy = start
+    for target in targets:
+        policy = {**policy, **tables.train_tabular(_rows_of(start, target), [target], steps, rng, **settings)}
+    return policy
+
+
+def _rows_of(table, target):
+    return {state: logits for state, logits in table.items() if state[0] == target}
+
+
 def _batch_advantages(prompts, rewards, group_size):
     return grpo.group_relative_advantage(rewards, len(rewards)).ravel()
 
@@ -244,7 +312,7 @@ def _never_moves(values, calls):
 
 
 def _one_prompt_only(values, calls):
-    pairs = list(zip(values[_LEARN], calls[_LEARN], strict=True))
+    pairs = list(zip(values[_PAIR], calls[_PAIR], strict=True))
     return all(_moved(value, one, one.args[1][0]) > 0 == _moved(value, one, one.args[1][1]) for value, one in pairs)
 
 
@@ -258,7 +326,48 @@ def _same(a, b):
 
 def _clip_never_acts(values, calls):
     once, free, clipped = _clip_moves(values, calls)
-    return free > 1.6 * once and _same(free, clipped)
+    return not _same(once, free) and _same(free, clipped)
+
+
+def _settings_lost(values, calls):
+    """Neither of the two settings changes anything, and yet several updates do more than one."""
+    return _clip_never_acts(values, calls) and _penalty_without_effect(values, calls) and _learns(values, calls)
+
+
+def _only_the_penalty_is_lost(values, calls):
+    return _penalty_without_effect(values, calls) and _clip_limits(values[_CLIP], calls[_CLIP]) is None
+
+
+def _group_size_ignored(values, calls):
+    first, *_, small = map(_steps_of, values[_AGAIN], calls[_AGAIN])
+    return np.abs(first).max() > 0 and _same_step(first, small)
+
+
+def _one_prompt_at_a_time(values, calls):
+    together, other, _ = _shares(values[_GROUP], calls[_GROUP])
+    return (together == 0) != (other == 0)
+
+
+def _a_step_for_each_prompt(values, calls):
+    together, other, whole = _shares(values[_GROUP], calls[_GROUP])
+    return other > 0 and 0.8 * whole < together < 1.5 * whole
+
+
+def _goal_missed(values, calls):
+    """The short runs learn, the long one moves everywhere, and it does not come to its goal."""
+    ((before, after),) = _gains(values[_LONG_RUN], calls[_LONG_RUN])
+    short = [pair for value, one in zip(values[_PAIR], calls[_PAIR], strict=True) for pair in _gains(value, one)]
+    clipped = _clip_limits(values[_CLIP], calls[_CLIP]) is None
+    wide = _rows_moved(values[_LONG_RUN], calls[_LONG_RUN]) >= _REACHED
+    return clipped and wide and before < after < _GOAL and all(y > x for x, y in short)
+
+
+def _few_rows(values, calls):
+    if _clip_limits(values[_CLIP], calls[_CLIP]) is not None:
+        return False
+    return _rows_moved(values[_LONG_RUN], calls[_LONG_RUN]) < _REACHED and all(
+        _moved(value, one) > 0 for value, one in zip(values[_PAIR], calls[_PAIR], strict=True)
+    )
 
 
 def _one_update_only(values, calls):
@@ -292,7 +401,7 @@ _LEARN_AND_KL = (_LEARN, _KL)
 
 def _again(values, calls):
     """Whether one update moves; whether another seed, the same seed and half the rate give the same; two steps."""
-    first, second, again, half = map(_steps_of, values[_AGAIN], calls[_AGAIN])
+    first, second, again, half, _ = map(_steps_of, values[_AGAIN], calls[_AGAIN])
     moves = np.abs(first).max() > 0
     return moves, _same_step(first, second), _same_step(first, again), _same_step(first, half), first, half
 
@@ -411,12 +520,12 @@ TRAIN_TABULAR = Exercise(
             "policy of one update is where the next one starts.",
         ),
         Part(
-            says="a prompt that nobody can solve moves nothing",
+            says="several prompts: one that nobody can solve moves nothing, and two share a step",
             points=1,
             calls=_group_calls,
-            holds=_ties_move_nothing,
+            holds=_prompts_share_a_step,
             hint="Whom is a rollout compared with? Equal rewards in a group must give advantages 0, whatever the other "
-            "prompts did.",
+            "prompts did. And the rollouts of all prompts are one batch: one update for all of them.",
         ),
         Part(
             says="several updates on one batch: the clip stops them",
@@ -434,12 +543,12 @@ TRAIN_TABULAR = Exercise(
             hint="The reference is the start, from the first iteration to the last.",
         ),
         Part(
-            says="the seed and the learning rate decide: a run can be repeated",
+            says="seed, learning rate and group size decide: a run can be repeated",
             points=1,
             calls=_again_calls,
             holds=_run_can_be_repeated,
             hint="Draw from the `rng` that is handed in, and from nothing else. `learning_rate` is a factor of each "
-            "step.",
+            "step, and `group_size` says how many rollouts each prompt gets.",
         ),
     ),
     mistakes=(
@@ -510,7 +619,7 @@ TRAIN_TABULAR = Exercise(
         ),
         Mistake(
             "one prompt only",
-            _loop(targets_of=lambda targets: targets[:1]),
+            _loop(targets_of=lambda targets, rng: targets[:1]),
             "Only the rows of the first prompt move; the others never get a rollout.",
             symptom=_one_prompt_only,
         ),
@@ -523,11 +632,45 @@ TRAIN_TABULAR = Exercise(
             symptom=_moves_without_signal,
         ),
         Mistake(
+            "group_size ignored",
+            _loop(size=8),
+            "`group_size` changes nothing: each prompt gets the same number of rollouts, whatever it says.",
+            symptom=_group_size_ignored,
+        ),
+        Mistake(
+            "one prompt in each iteration",
+            _loop(targets_of=lambda targets, rng: [targets[rng.integers(len(targets))]]),
+            "An iteration on two prompts moves the rows of one of them only. Each iteration draws a group for every "
+            "prompt.",
+            symptom=_one_prompt_at_a_time,
+        ),
+        Mistake(
+            "an update of its own for each prompt",
+            _train_in_turn,
+            "With two prompts each moves as far as it would alone. The rollouts of all prompts are one batch, and its "
+            "N counts all of them; here each prompt got an update of its own, with an N that is too small. The step "
+            "then grows with the number of prompts.",
+            symptom=_a_step_for_each_prompt,
+        ),
+        Mistake(
+            "clip_eps and kl_coef not handed on",
+            _loop(settings=lambda clip_eps, kl_coef: (0.2, 0.04)),
+            "Neither `clip_eps` nor `kl_coef` changes anything. Do both of them reach the coefficients, or do their "
+            "defaults act there, whatever your function was given?",
+            symptom=_settings_lost,
+        ),
+        Mistake(
+            "clip_eps and kl_coef swapped",
+            _loop(settings=lambda clip_eps, kl_coef: (kl_coef, clip_eps)),
+            "With `kl_coef=0` the coefficients complain about a clip range of 0. The two settings arrive in each "
+            "other's place: look at the order of the arguments, or pass them by name.",
+        ),
+        Mistake(
             "old recomputed (the clip never acts)",
             _loop(batch_old=False),
-            "The clip changes nothing. Either `clip_eps` does not reach the coefficients, or the old log-probs follow "
-            "the policy (or new rollouts are drawn) in every update, so that each ratio is 1. They belong to the "
-            "moment of sampling.",
+            "The clip changes nothing. Either `clip_eps` does not reach the coefficients, or each ratio is 1 in every "
+            "update: the old log-probs follow the policy (or new rollouts are drawn) although they belong to the "
+            "moment of sampling, or the new ones are not computed again although the policy has moved.",
             symptom=_clip_never_acts,
         ),
         Mistake(
@@ -553,8 +696,23 @@ TRAIN_TABULAR = Exercise(
             "reference trained along (or no penalty)",
             _loop(ref="policy"),
             "`kl_coef` changes nothing. The reference follows the policy, so the penalty compares the policy with "
-            "itself; or the penalty is missing.",
-            symptom=_penalty_without_effect,
+            "itself; or the penalty is missing, or `kl_coef` is not handed on.",
+            symptom=_only_the_penalty_is_lost,
+        ),
+        Mistake(
+            "rollouts always drawn from the start",
+            _loop(drawn_from="start"),
+            "The policy learns, but it comes to a halt much too early. Which policy writes the rollouts of the second "
+            "iteration? If it is still the start, what was learned is never tried: right answers stay as rare in the "
+            "batches as they were.",
+            symptom=_goal_missed,
+        ),
+        Mistake(
+            "one batch for the whole run",
+            _loop(one_batch=True),
+            "In a long run only a few rows move: those that the first rollouts came through. Each iteration needs "
+            "rollouts of its own; else the policy learns one batch by heart.",
+            symptom=_few_rows,
         ),
     ),
     alternatives=(

@@ -178,6 +178,28 @@ def _foreign_number_accepted(tokens, numbers):
     return reason or None
 
 
+def _operator_within_a_text(tokens, numbers):
+    """What comes of asking whether a token is in "+*": so is the empty text, and so are both signs together."""
+    reason = tables.verify_expression(tokens, 0, numbers)[2]
+    repaired = ["+" if token in ("", "+*") else token for token in tokens]
+    return reason if reason and tables.verify_expression(repaired, 0, numbers)[2] else None
+
+
+def _value_with_any_operator(tokens, numbers):
+    return evaluate(["*" if token == "+*" else token or "+" for token in tokens], numbers)
+
+
+def _accepts_parts_of_a_text(values, calls):
+    """All is right, but a token that is no operator was taken for one."""
+    accepted = False
+    for value, one in zip(values, calls, strict=True):
+        if one.note in _NO_OPERATORS:
+            accepted = accepted or _number(value[1]) > 0
+        elif not _alike(value, tables.verify_expression(*one.args)):
+            return False
+    return accepted
+
+
 def _single_number_rejected(tokens, numbers):
     return tables.verify_expression(tokens, 0, numbers)[2] or ("no operator" if len(tokens) == 2 else None)
 
@@ -276,6 +298,7 @@ def _pays_what_computes(values, calls):
     return only_python
 
 
+_NO_OPERATORS = ("`+*` is not one of the tokens", "the empty text is not one of the tokens")
 _READ_BY_PYTHON = ("starts with an operator", "two numbers in a row", "two operators in a row")
 
 
@@ -378,6 +401,8 @@ def _malformed(rng):
         call([a, "+", b, END, END], int(a) + int(b), note="two end tokens"),
         call(["7", END], 7, note="7 is not one of the numbers"),
         call(["5", "-", "2", END], 3, note="a minus is not one of the operators"),
+        call([a, "+*", b, END], int(a) * int(b), note=_NO_OPERATORS[0]),
+        call([a, "", b, END], int(a) + int(b), note=_NO_OPERATORS[1]),
         call([END], 0, note="empty"),
         call([], 0, note="nothing at all"),
     ]
@@ -422,7 +447,7 @@ VERIFY_EXPRESSION = Exercise(
     name="verify_expression",
     chapter=CHAPTER,
     difficulty=2,
-    minutes=20,
+    minutes=25,
     reference=tables.verify_expression,
     parts=(
         Part(
@@ -599,6 +624,13 @@ VERIFY_EXPRESSION = Exercise(
             _with(explain=_foreign_number_accepted, value_of=_twice_is_no_fault),
             "A number that the prompt does not offer was accepted. With it every target is easy: the policy writes the "
             "target down.",
+        ),
+        Mistake(
+            "operators looked for in a text",
+            _with(explain=_operator_within_a_text, value_of=_value_with_any_operator),
+            "A token that is no operator was taken for one. Python finds the empty text, and `+*` too, in the text "
+            "`+*`: `in` asks a text for any piece of it. Ask a tuple or a list for one of its items.",
+            symptom=_accepts_parts_of_a_text,
         ),
         _known(
             "single number rejected",

@@ -28,16 +28,21 @@ def draw_seed(rng):
     return int(rng.integers(0, 2**31))
 
 
-def gradients_match(reference, keys=PARAMETERS, scale=2e-5, shapes=True) -> Property:
+def gradients_match(reference, keys=PARAMETERS, scale=2e-5, shapes=True, factor=None) -> Property:
     """A property: the dict of gradients agrees with the reference's under these keys.
 
     The tolerance is `scale` times the largest entry of the right gradient, so that float32 inside is fine. With
-    `shapes` false, a bias may have an axis of length 1 too many: that is another part's business.
+    `shapes` false, a bias may have an axis of length 1 too many: that is another part's business. So is a gradient
+    that is factor(call) times as long, if a `factor` is given.
     """
 
     def holds(values, calls):
         for i, (value, one) in enumerate(zip(values, calls, strict=True)):
-            sentence = _first_difference(reference(*one.args, **one.kwargs), value, keys, scale, shapes)
+            right = reference(*one.args, **one.kwargs)
+            sentence = _first_difference(right, value, keys, scale, shapes)
+            if sentence and factor is not None:
+                longer = {name: factor(one) * slopes for name, slopes in right.items()}
+                sentence = _first_difference(longer, value, keys, scale, shapes) and sentence
             if sentence:
                 return i, sentence
         return None

@@ -99,6 +99,12 @@ def _unknown_token_accepted(prefix, target, targets):
     return np.array(_counts(prefix) + [float(one == target) for one in targets])
 
 
+def _end_accepted(prefix, target, targets):
+    if target not in targets or set(prefix) - set(TOKENS):
+        raise ValueError("unknown")
+    return np.array(_counts(prefix) + [float(one == target) for one in targets])
+
+
 def _everything_accepted(prefix, target, targets):
     return np.array(_counts(prefix) + [float(one == target) for one in targets])
 
@@ -192,7 +198,8 @@ ENCODE = Exercise(
                 call(["3", "END"], 15, [15, 8], note="the end token ends a response; it is in no prefix"),
             ],
             only_errors=True,
-            hint="A row of zeros for an unknown target would look like a prompt. Say no instead.",
+            hint="Whatever is left out without a word gives a row that looks like another state. Say no to an unknown "
+            "target and to every token that is none of the five, the end token included.",
         ),
     ),
     mistakes=(
@@ -270,6 +277,12 @@ ENCODE = Exercise(
             "unknown token accepted",
             _unknown_token_accepted,
             "A token that no prefix can hold was dropped without a word. The row then describes another prefix.",
+        ),
+        Mistake(
+            "end token accepted",
+            _end_accepted,
+            "The end token was dropped without a word. It is one of the six tokens of the game, and no token of a "
+            "prefix: after it nothing is written any more.",
         ),
         Mistake(
             "everything accepted",

@@ -14,7 +14,7 @@ from grader.plain import Rng
 from grpo.expressions.networks import held_out_split
 
 _LEAK, _FRESH = slice(13, 15), slice(15, 19)  # the calls of the second and the third part
-_SMALL, _LARGE, _UNEVEN = 4, 5, (11, 12)  # places of calls of the first part
+_SMALL, _LARGE, _KIN, _UNEVEN = 4, 5, (8, 9, 10), (11, 12)  # places of calls of the first part
 
 
 def _how_many(groups, share):
@@ -70,6 +70,19 @@ def _by_row(numbers, share, rng):
     held = np.zeros(len(numbers), dtype=bool)
     held[rng.permutation(len(numbers))[: _how_many(len(numbers), share)]] = True
     return held
+
+
+def _in_an_array(numbers, share, rng):
+    keys = _keys(numbers)
+    groups = sorted(set(keys))
+    held = rng.choice(groups, _how_many(len(groups), share), replace=False)
+    return [key in held for key in keys]
+
+
+def _coin_per_group(numbers, share, rng):
+    keys = _keys(numbers)
+    held = {group: rng.random() < share for group in sorted(set(keys))}
+    return [held[key] for key in keys]
 
 
 def _kept_for_held(numbers, share, rng):
@@ -208,6 +221,7 @@ def _due(one):
 
 
 def _as_many_as_asked(values, calls):
+    tears = _tears_groups(values, calls)
     for i, (value, one) in enumerate(zip(values, calls, strict=True)):
         numbers = one.args[0]
         flags = _flags(value, len(numbers))
@@ -217,11 +231,32 @@ def _as_many_as_asked(values, calls):
             return i, f"{'everything' if flags.all() else 'nothing'} is held out: both sides need a group"
         (groups, due), sides = _due(one), _sides(flags, numbers)
         count, torn = sum(sides.values()), any(0 < part < 1 for part in sides.values())
-        if torn and abs(count - due) > 1.01:  # what a part of a group counts is a matter of taste
-            return i, f"of {groups} groups of numbers {due} were to be held out; the rows you hold out make {count:.1f}"
-        if not torn and count != due:
+        if tears and (abs(count - due) <= 1.01 or _share_is_right(flags, one)):
+            continue  # what a part of a group counts is a matter of taste
+        if torn:
+            return i, (
+                f"of {groups} groups of numbers {due} {_was(due)} to be held out whole; you hold out parts of groups, "
+                f"which add up to {count:.1f} of them"
+            )
+        if count != due:
             return i, f"of {groups} groups of numbers {due} {_was(due)} to be held out, not {count:.0f}"
     return None
+
+
+def _tears_groups(values, calls):
+    split = [(_flags(value, len(one.args[0])), one.args[0]) for value, one in zip(values, calls, strict=True)]
+    return any(0 < share < 1 for f, numbers in split if f is not None for share in _sides(f, numbers).values())
+
+
+def _share_is_right(flags, one):
+    """Whoever tears groups may have the right share of the rows, or of the rows that differ in order: the leak is
+    another part's business."""
+    numbers, share = one.args[:2]
+    different = {tuple(row): flag for row, flag in zip(numbers, flags, strict=True)}
+    return any(
+        sum(held) == _how_many(len(held), share)
+        for held in (flags.tolist(), [bool(flag) for flag in different.values()])
+    )
 
 
 def _was(count):
@@ -266,6 +301,8 @@ def _neighbours(flags, numbers):
     With 12 of 30 groups, drawn at random, that happens once in a million times.
     """
     sides = _sides(flags, numbers)
+    if any(0.0 < share < 1.0 for share in sides.values()):  # no groups were drawn
+        return False
     for groups in (sorted(sides), list(sides)):
         held = np.array([sides[group] == 1.0 for group in groups])
         if 0 < held.sum() < len(held) and np.sum(held != np.roll(held, 1)) == 2:  # one run, round the end if need be
@@ -346,18 +383,40 @@ def _looks_counted(*rules):
 
 
 def _looks_unbounded(place):
-    """A symptom: in the call at this place one side is empty, and everywhere else both are full and no group torn."""
+    """A symptom: in the call at this place everything is held out, and everywhere else the right number of groups."""
 
     def symptom(values, calls):
-        counts = _counts(values, calls)
-        empty = [i for i, (count, one) in enumerate(zip(counts, calls, strict=True)) if count in (0, _due(one)[0])]
-        return empty == [place] and None not in counts
+        counts, due = _counts(values, calls), [_due(one) for one in calls]
+        others = [i for i in range(len(calls)) if i != place]
+        return counts[place] == due[place][0] and all(counts[i] == due[i][1] for i in others)
 
     return symptom
 
 
 def _looks_empty(values, calls):
-    return 0 == _counts(values, calls)[_SMALL] and None not in _counts(values, calls)
+    """Nothing for the small share; the large one may be everything; else the right number of groups."""
+    counts, due = _counts(values, calls), [_due(one) for one in calls]
+    others = [i for i in range(len(calls)) if i not in (_SMALL, _LARGE)]
+    return counts[_SMALL] == 0 and counts[_LARGE] in due[_LARGE] and all(counts[i] == due[i][1] for i in others)
+
+
+def _looks_tossed(values, calls):
+    """No group is torn, and the counts lie round the right ones, on both sides of them."""
+    flags = [_flags(value, len(one.args[0])) for value, one in zip(values, calls, strict=True)]
+    sides = [_sides(f, one.args[0]).values() for f, one in zip(flags, calls, strict=True)]
+    if any(0.0 < share < 1.0 for found in sides for share in found):
+        return False
+    off = np.array([sum(found) - _due(one)[1] for found, one in zip(sides, calls, strict=True)])
+    groups = np.array([_due(one)[0] for one in calls])
+    return off.min() < 0 < off.max() and np.sum(off != 0) >= 5 and np.all(np.abs(off) <= 2.5 * np.sqrt(groups))
+
+
+def _looks_like_any_number(values, calls):
+    """Everything is held out where all groups have a number in the same place in common, but not everywhere."""
+    flags = [_flags(value, len(one.args[0])) for value, one in zip(values, calls, strict=True)]
+    sides = [_sides(f, one.args[0]).values() for f, one in zip(flags, calls, strict=True)]
+    whole = [set(found) == {1.0} for found in sides]
+    return all(whole[i] for i in _KIN) and not all(whole) and not any(0.0 < s < 1.0 for found in sides for s in found)
 
 
 def _smaller_two(row):
@@ -552,6 +611,13 @@ HELD_OUT_SPLIT = Exercise(
             symptom=_looks_grown,
         ),
         Mistake(
+            "looked up in an array",
+            _in_an_array,
+            "Far more is held out than was drawn, often everything: the groups were looked up in a numpy array. There "
+            "`in` asks whether *any* of its numbers agrees, not whether a whole row does.",
+            symptom=_looks_like_any_number,
+        ),
+        Mistake(
             "nothing held out",
             _changed(count=round),
             "A small share was cut down to no group at all. A test without prompts gives NaN, or a cheerful 0 of 0. "
@@ -600,6 +666,13 @@ HELD_OUT_SPLIT = Exercise(
             "`share` was taken of the rows. Where one group has more rows than the others, that makes another number "
             "of groups; the share of the different groups is asked for.",
             symptom=_looks_filled,
+        ),
+        Mistake(
+            "a coin for each group",
+            _coin_per_group,
+            "The number of groups that are held out is itself a matter of luck, sometimes more and sometimes fewer "
+            "than the share says: was a coin tossed for each group? Say how many first, then draw so many.",
+            symptom=_looks_tossed,
         ),
     ),
     alternatives=(

@@ -26,6 +26,11 @@ def _with_uniform(c, hot, p):
     return c * (hot - 1.0 / p.shape[1])
 
 
+def _with_uniform_over_legal(c, hot, p):
+    legal = p > 0.0
+    return c * (hot - legal / legal.sum(axis=1, keepdims=True))
+
+
 def _softmax_again(c, hot, p):
     again = np.exp(p)
     return c * (hot - again / again.sum(axis=1, keepdims=True))
@@ -202,6 +207,12 @@ LOGIT_GRADIENT = Exercise(
             "uniform for p",
             _made_of(_with_uniform),
             "1/V is subtracted, whatever the policy's probabilities are. Illegal tokens get a gradient, too.",
+        ),
+        Mistake(
+            "uniform over the legal tokens",
+            _made_of(_with_uniform_over_legal),
+            "From every legal token the same share is subtracted, as if all of them were equally likely. How likely "
+            "the policy thinks each of them is stands in `probs`.",
         ),
         Mistake(
             "softmax again",

@@ -171,7 +171,7 @@ MLP_BACKWARD = Exercise(
     name="mlp_backward",
     chapter=CHAPTER,
     difficulty=3,
-    minutes=22,
+    minutes=30,
     reference=mlp_backward,
     parts=(
         Part(
@@ -233,6 +233,12 @@ MLP_BACKWARD = Exercise(
             "slope not squared",
             _changed(through=lambda hidden, z: 1.0 - np.abs(hidden)),
             "The slope at the tanh is too small: the hidden value is not squared in it.",
+        ),
+        Mistake(
+            "square outside",
+            _changed(through=lambda hidden, z: (1.0 - hidden) ** 2),
+            "The slope of the tanh depends on the sign of the hidden value. It may not: tanh is as steep at -s as at "
+            "s. The square belongs to the hidden value alone.",
         ),
         Mistake(
             "slope of the sigmoid",

@@ -214,7 +214,7 @@ MLP_FORWARD = Exercise(
         Mistake(
             "no bias in the hidden layer",
             _no_b1,
-            "`b1` is not used. An empty prefix would then look the same to the network in every unit.",
+            "`b1` is not used. With an input of zeros every hidden unit would then be 0, whatever was learned.",
         ),
         Mistake("no bias at the output", _no_b2, "`b2` is not used: an output could not be likely by itself."),
         Mistake("no bias at all", _no_bias, "Neither `b1` nor `b2` is used."),

@@ -96,6 +96,10 @@ def _clipped_ratio(a, rho, gate, delta, eps, beta):
     return np.clip(rho, 1 - eps, 1 + eps) * a - beta * (1.0 - np.exp(delta))
 
 
+def _surrogate_for_slope(a, rho, gate, delta, eps, beta):
+    return np.minimum(a * rho, a * np.clip(rho, 1 - eps, 1 + eps)) - beta * (1.0 - np.exp(delta))
+
+
 def _kl_for_good_only(a, rho, gate, delta, eps, beta):
     return gate * a * rho - (a > 0) * beta * (1.0 - np.exp(delta))
 
@@ -182,6 +186,11 @@ def _batch(rng, n_prompts=3, hidden=4, size=6, shift=1.0, prompts=None, response
     return weights, ref_weights, prompts, responses, old_logps, rounded(advantages).tolist(), (new, rollout)
 
 
+def _rollouts(one):
+    """How many rollouts a call holds: the factor of a gradient that was added and not averaged."""
+    return len(one.args[2])
+
+
 def _at_sampling(batch):
     """The batch at its first update: the old log-probs are those of the current weights."""
     weights, ref_weights, prompts, responses, _, advantages, (new, rollout) = batch
@@ -229,7 +238,7 @@ MLP_GRPO_GRADIENT = Exercise(
             says="later updates: the ratio of each token, and no push where the clip is active",
             points=2,
             calls=_later_calls,
-            holds=gradients_match(mlp_grpo_gradient, shapes=False),
+            holds=gradients_match(mlp_grpo_gradient, shapes=False, factor=_rollouts),
             hint="The ratio compares with `old_logps`, token by token. A token of a good rollout is switched off above "
             "the range, one of a bad rollout below it.",
         ),
@@ -237,7 +246,7 @@ MLP_GRPO_GRADIENT = Exercise(
             says="the KL penalty alone, and 0 at the reference itself",
             points=1,
             calls=_kl_calls,
-            holds=gradients_match(mlp_grpo_gradient, shapes=False),
+            holds=gradients_match(mlp_grpo_gradient, shapes=False, factor=_rollouts),
             hint="The penalty is there for every token, whatever its advantage. Its slope is 0 where the two policies "
             "agree.",
         ),
@@ -267,6 +276,12 @@ MLP_GRPO_GRADIENT = Exercise(
             "Every token outside the range was switched off. One that moved the wrong way must keep its gradient.",
         ),
         Mistake(
+            "surrogate for its slope",
+            _rule(_surrogate_for_slope),
+            "The coefficient is the value of the clipped surrogate, min and all. Where the clip acts that value stands "
+            "still, and what stands still has the slope 0.",
+        ),
+        Mistake(
             "clipped ratio as coefficient",
             _rule(_clipped_ratio),
             "The coefficient uses the clipped ratio. Where the clip acts, the surrogate is flat: its slope is 0, not "
@@ -292,7 +307,8 @@ MLP_GRPO_GRADIENT = Exercise(
         Mistake(
             "KL left out",
             _rule(lambda a, rho, gate, delta, eps, beta: gate * a * rho),
-            "There is no penalty: `kl_coef` changes nothing.",
+            "The penalty has no effect. Either it is missing, or it compares the policy with itself: is the reference "
+            "scored with the weights of the reference?",
         ),
         Mistake(
             "KL only on rewarded rollouts",
@@ -315,6 +331,12 @@ MLP_GRPO_GRADIENT = Exercise(
             _rule(lambda a, rho, gate, delta, eps, beta: gate * a * rho + beta * np.exp(delta)),
             "The penalty pulls even where the policy is the reference. k3 has its minimum there: one term of its slope "
             "is missing.",
+        ),
+        Mistake(
+            "k3 for its slope",
+            _rule(lambda a, rho, gate, delta, eps, beta: gate * a * rho - beta * (np.exp(delta) - delta - 1.0)),
+            "This is the value of k3, where its slope belongs. The value is never negative, so it would push every "
+            "token down, those too that the reference likes better than the policy does.",
         ),
         Mistake(
             "slope of k1",

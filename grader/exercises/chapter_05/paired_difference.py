@@ -84,8 +84,9 @@ def _median(values, baseline):
 
 
 def _percentiles(values, baseline):
+    """Of the differences; one pair is treated apart, as the exercise asks."""
     a, b, _ = _pair(values, baseline)
-    low, high = np.percentile(a - b, [2.5, 97.5])
+    low, high = np.percentile(a - b, [2.5, 97.5]) if len(a) > 1 else (-np.inf, np.inf)
     return float((a - b).mean()), float(low), float(high)
 
 
@@ -97,6 +98,14 @@ def _half_width_returned(values, baseline):
 def _lengths_not_compared(values, baseline):
     n = min(len(values), len(baseline))
     return paired_difference(values[:n], baseline[:n])
+
+
+def _one_against_many(values, baseline):
+    return paired_difference(*np.broadcast_arrays(values, baseline))  # ValueError for three against two
+
+
+def _left_to_numpy(values, baseline):
+    return _nan_dropped(*np.broadcast_arrays(values, baseline))
 
 
 def _for_one_pair(answer):
@@ -210,6 +219,8 @@ def _single_calls(rng):
 
 
 def _single_is_open(values, calls):
+    two = _three_numbers(values[-1])
+    turned = two is not None and two[1] > two[2]  # both ends exchanged everywhere: another part's business
     for i, (value, one) in enumerate(zip(values, calls, strict=True)):
         numbers = _three_numbers(value)
         if numbers is None:
@@ -217,7 +228,7 @@ def _single_is_open(values, calls):
         if len(one.args[0]) > 1:
             if not np.isfinite(numbers).all():
                 return i, "two seeds have an interval, if a wide one"
-        elif not (numbers[1] == -np.inf and numbers[2] == np.inf):
+        elif tuple(numbers[1:]) != ((np.inf, -np.inf) if turned else (-np.inf, np.inf)):
             ends = ", ".join(f"{end:.3g}" for end in numbers[1:])
             return i, f"one pair says nothing about the spread: its interval goes from -inf to inf, not ({ends})"
         elif not np.isfinite(numbers[0]):
@@ -239,12 +250,12 @@ def _luck_cancels(values, calls):
     before, after = (_three_numbers(value) for value in values)
     if before is None or after is None:
         return _DUE
-    if not (before[2] - before[1] > 1e-4 and np.isfinite(before).all()):
+    if not (abs(before[2] - before[1]) > 1e-4 and np.isfinite(before).all()):
         return "the interval has no width"
     if not np.allclose(before, after, atol=1e-5):
         return 1, (
-            f"the interval is {before[2] - before[1]:.3f} wide before and {after[2] - after[1]:.3f} after each seed's "
-            "luck was changed in both arms alike; what both arms share has to cancel"
+            f"the interval is {abs(before[2] - before[1]):.3f} wide before and {abs(after[2] - after[1]):.3f} after "
+            "each seed's luck was changed in both arms alike; what both arms share has to cancel"
         )
     return None
 
@@ -291,10 +302,12 @@ PAIRED_DIFFERENCE = Exercise(
                 call([0.5, 0.75], [0.25, 0.5]),
                 call([0.5, 0.75, 0.5], [0.25, 0.5], note="three seeds against two"),
                 call([0.5, 0.75], [0.25, 0.5, 0.5], note="two seeds against three"),
+                call([0.5, 0.6, 0.7], [0.5], note="three seeds against one"),
                 call([0.5, float("nan"), 0.75], [0.25, 0.5, 0.5]),
             ],
             only_errors=True,
-            hint="A seed that failed in one arm must be noticed, not dropped: the failures are part of the result.",
+            hint="A seed that failed in one arm must be noticed, not dropped: the failures are part of the result. Do "
+            "not leave the lengths to numpy: it subtracts one number from three without complaint.",
         ),
     ),
     mistakes=(
@@ -430,10 +443,22 @@ PAIRED_DIFFERENCE = Exercise(
             "Three seeds against two were accepted: `zip` or a slice drops the rest without a word.",
         ),
         Mistake(
+            "one against many",
+            _one_against_many,
+            "Three seeds against one were accepted: numpy spreads a single number over the others. Three against two "
+            "it refuses, so the gap shows only here. Compare the lengths yourself.",
+        ),
+        Mistake(
             "NaN accepted",
             _nan_dropped,
             "A NaN went through without a word. Whoever drops it makes the arm that breaks most look best; whoever "
             "passes it on spoils the mean. A failed seed has to be noticed.",
+        ),
+        Mistake(
+            "left to numpy",
+            _left_to_numpy,
+            "NaN is accepted, and so are three seeds against one: numpy refuses three against two, but spreads a "
+            "single number over the others, and calculates with NaN without complaint. Look at both yourself.",
         ),
         Mistake(
             "nothing refused",

@@ -138,6 +138,73 @@ def _never_collapsed(curves):
     return (HEALTHY if rising else HELD) if found == COLLAPSE else found
 
 
+def _rising_is_healthy(curves):
+    if np.mean(curves["reward"][-3:]) > np.mean(curves["reward"][:3]) + 0.05:
+        return HEALTHY
+    if np.mean(curves["length"][-3:]) < 2.5:
+        return COLLAPSE
+    return HELD if np.mean(curves["kl"][-3:]) < 0.3 else TIED
+
+
+def _ties_first_and_alone(curves):
+    return TIED if _end(curves)["ties"] > 0.8 else read_run(curves)
+
+
+# --- symptoms: the answers, by the kind of run ------------------------------------------------------------------------
+
+
+def _answers(values, calls):
+    """kind -> the set of answers to runs of that kind."""
+    found = {}
+    for value, kind in zip(values, _ORDER, strict=True):
+        found.setdefault(kind, set()).add(value)
+    return found
+
+
+def _right_for(said, *kinds):
+    return all(said[kind] == {HEALTHY if kind in ("learning", "finished") else kind} for kind in kinds)
+
+
+def _looks_tied_first(values, calls):
+    said = _answers(values, calls)
+    return TIED in said[COLLAPSE] and TIED not in said["finished"]
+
+
+def _looks_tied_alone(values, calls):
+    said = _answers(values, calls)
+    return TIED in said["finished"] and TIED not in said[COLLAPSE]
+
+
+def _looks_tied_everywhere(values, calls):
+    said = _answers(values, calls)
+    return TIED in said["finished"] and TIED in said[COLLAPSE]
+
+
+def _looks_like_blame(values, calls):
+    said = _answers(values, calls)
+    return _right_for(said, HELD, "finished") and any(HELD in said[kind] for kind in ("learning", TIED, COLLAPSE))
+
+
+def _looks_tied_when_low(values, calls):
+    said = _answers(values, calls)
+    return _right_for(said, "finished", COLLAPSE) and (TIED in said[HELD] or TIED in said["learning"])
+
+
+def _looks_still(values, calls):
+    said = _answers(values, calls)
+    return HEALTHY in said[HELD] and _right_for(said, "learning", "finished", TIED, COLLAPSE)
+
+
+def _looks_risen(values, calls):
+    said = _answers(values, calls)
+    return HEALTHY in said[TIED] and _right_for(said, "learning", "finished")
+
+
+def _looks_blind_to_collapse(values, calls):
+    said = _answers(values, calls)
+    return not said[COLLAPSE] & {COLLAPSE, TIED} and _right_for(said, "learning", "finished", TIED, HELD)
+
+
 def _with_the_entropy(curves):
     """Other signals, other thresholds: entropy instead of KL, and medians."""
     last = {name: float(np.median(values[-4:])) for name, values in curves.items()}
@@ -158,71 +225,61 @@ def _reward_last(curves):
     return "held back" if curves["kl"][-1] < 0.3 else "healthy"
 
 
+_SHOWN = (
+    (("learning", 0), ("finished", 0), (TIED, 0)),
+    ((COLLAPSE, 0), (COLLAPSE, 1), ("learning", 1)),
+    ((TIED, 0), (TIED, 1), ("finished", 1), (COLLAPSE, 0)),
+    ((HELD, 0), (HELD, 1), ("learning", 0)),
+)
+_ORDER = tuple(kind for runs in _SHOWN for kind, _ in runs)  # of all calls
+
+
 READ_RUN = Exercise(
     name="read_run",
     chapter=CHAPTER,
     difficulty=2,
-    minutes=15,
+    minutes=20,
     reference=read_run,
     parts=(
         Part(
             says="healthy runs, one still learning and one that has finished; and one that is stuck",
             points=1,
-            calls=_shown(("learning", 0), ("finished", 0), (TIED, 0)),
-            hint="A policy that has learned everything has tied groups, too: all its answers are right.",
+            calls=_shown(*_SHOWN[0]),
+            hint="How do these three differ in their last points? Reward and tied groups, looked at together, tell "
+            "them apart.",
         ),
         Part(
             says="a length collapse",
             points=1,
-            calls=_shown((COLLAPSE, 0), (COLLAPSE, 1), ("learning", 1)),
+            calls=_shown(*_SHOWN[1]),
             hint="How many tokens has the shortest response, its end token included? Look at the length first.",
         ),
         Part(
             says="tied groups: stuck with wrong answers",
             points=1,
-            calls=_shown((TIED, 0), (TIED, 1), ("finished", 1), (COLLAPSE, 0)),
+            calls=_shown(*_SHOWN[2]),
             hint="Tied groups alone say little: finished and collapsed runs have them as well. What else do you see?",
         ),
         Part(
             says="held back by the penalty",
             points=1,
-            calls=_shown((HELD, 0), (HELD, 1), ("learning", 0)),
+            calls=_shown(*_SHOWN[3]),
             hint="The reward hardly moves although there are groups to learn from. Has the policy moved at all?",
         ),
     ),
     mistakes=(
         Mistake(
-            "ties before length",
-            _ties_first,
-            "A collapsed run was read as tied groups. Its groups are tied, but that is the consequence: everybody "
-            "writes the same short answer. Look for the cause first.",
+            "another spelling",
+            lambda curves: read_run(curves).replace(" ", "_"),
+            "Some answer is none of the four texts. They are compared letter by letter: 'healthy', 'length collapse', "
+            "'tied groups', 'held back'.",
+            symptom=lambda values, calls: all(isinstance(v, str) for v in values) and not set(values) <= set(LABELS),
         ),
-        Mistake(
-            "ties alone",
-            _any_ties,
-            "A run that has finished was read as stuck. Both have tied groups: in one they are all right, in the other "
-            "all wrong. The reward tells them apart.",
-        ),
+        Mistake("always healthy", _always_healthy, "Every run was called healthy."),
         Mistake(
             "start of the run",
             _start_of_the_run,
             "The verdict depends on the first points of the curves, where all runs look alike. The last ones count.",
-        ),
-        Mistake(
-            "low reward is the penalty's fault",
-            _low_reward_is_kl,
-            "Every run with a low reward was put down to the penalty. A low reward has several causes; the other "
-            "signals say which one.",
-        ),
-        Mistake(
-            "low reward means ties",
-            _low_reward_is_ties,
-            "A run with a low reward was put down to tied groups, although half of its groups have a signal.",
-        ),
-        Mistake(
-            "a small KL is healthy",
-            _small_kl_is_healthy,
-            "A run that stays at its start was called healthy. Not drifting is easy for a policy that does not move.",
         ),
         Mistake(
             "a large KL is the penalty",
@@ -235,15 +292,56 @@ READ_RUN = Exercise(
             _never_collapsed,
             "The collapsed runs were not seen: their reward rises a little in the end, since short answers are paid. "
             "Look at their length.",
+            symptom=_looks_blind_to_collapse,
         ),
         Mistake(
-            "another spelling",
-            lambda curves: read_run(curves).replace(" ", "_"),
-            "Some answer is none of the four texts. They are compared letter by letter: 'healthy', 'length collapse', "
-            "'tied groups', 'held back'.",
-            symptom=lambda values, calls: all(isinstance(v, str) for v in values) and not set(values) <= set(LABELS),
+            "ties before length",
+            _ties_first,
+            "A collapsed run was read as tied groups. Its groups are tied, but that is the consequence: everybody "
+            "writes the same short answer. Look for the cause first.",
+            symptom=_looks_tied_first,
         ),
-        Mistake("always healthy", _always_healthy, "Every run was called healthy."),
+        Mistake(
+            "ties alone",
+            _any_ties,
+            "A run that has finished was read as stuck. Both have tied groups: in one they are all right, in the other "
+            "all wrong. The reward tells them apart.",
+            symptom=_looks_tied_alone,
+        ),
+        Mistake(
+            "ties first and alone",
+            _ties_first_and_alone,
+            "Finished runs and collapsed ones were read as stuck: all three kinds have tied groups. Ties say that "
+            "there is nothing left to learn from, not why. Another signal says that.",
+            symptom=_looks_tied_everywhere,
+        ),
+        Mistake(
+            "low reward is the penalty's fault",
+            _low_reward_is_kl,
+            "A run was put down to the penalty that has another trouble, or none yet. Not every run with a low reward "
+            "is held back; the other signals say which one is.",
+            symptom=_looks_like_blame,
+        ),
+        Mistake(
+            "low reward means ties",
+            _low_reward_is_ties,
+            "A run was put down to tied groups although many of its groups still have a signal. A low reward alone "
+            "does not say that a run is stuck.",
+            symptom=_looks_tied_when_low,
+        ),
+        Mistake(
+            "rising is healthy",
+            _rising_is_healthy,
+            "A run in trouble was called healthy. Whatever its reward did on the way, look at its end: is the reward "
+            "near the top, or is there a group left to learn from?",
+            symptom=_looks_risen,
+        ),
+        Mistake(
+            "a small KL is healthy",
+            _small_kl_is_healthy,
+            "A run that stays at its start was called healthy. Not drifting is easy for a policy that does not move.",
+            symptom=_looks_still,
+        ),
     ),
     alternatives=(
         Alternative("medians, entropy for KL", _with_the_entropy),

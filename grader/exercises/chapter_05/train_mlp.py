@@ -30,6 +30,7 @@ def _train(
     seeds, steps, learning_rate, kl_coef, inner_updates,
     advantage=group_advantages, average="sum", direction=-1.0, kl_sign=1.0, old="kept", reference="start",
     forget="every step", one_batch=False, rngs_of=None, group_size=8, more_steps=0, more_updates=0, still=(),
+    clip_eps=0.2, kind="k3_capped", sampler="policy", new="every update", resample=False, exchanged=False,
 ):  # fmt: skip
     """The loop written out, with the places where it goes wrong as arguments."""
     rngs = [np.random.default_rng(seed) for seed in seeds] if rngs_of is None else rngs_of(seeds)
@@ -37,16 +38,17 @@ def _train(
     frozen = policy if reference == "live" else policy.frozen_copy()
     first = policy.sample(None, group_size, rngs) if one_batch else None
     for _ in range(steps + more_steps):
-        rollouts = first or policy.sample(None, group_size, rngs)
-        advantages = advantage(REWARD(rollouts))
-        weights = token_weights(rollouts.mask, rollouts.lengths, average)
-        ref_logps = frozen.token_logprobs(rollouts)
-        for _ in range(inner_updates + more_updates):
-            new_logps = policy.token_logprobs(rollouts)
+        for update in range(inner_updates + more_updates):
+            if update == 0 or resample:
+                rollouts = first or (frozen if sampler == "reference" else policy).sample(None, group_size, rngs)
+                advantages = advantage(REWARD(rollouts))
+                weights = token_weights(rollouts.mask, rollouts.lengths, average)
+                ref_logps = frozen.token_logprobs(rollouts)
+            if update == 0 or new == "every update":
+                new_logps = policy.token_logprobs(rollouts)
             old_logps = new_logps if old == "recomputed" else rollouts.logps
-            loss = token_loss(
-                new_logps, old_logps, ref_logps, advantages, weights, 0.2, kl_sign * kl_coef, "k3_capped"
-            )  # fmt: skip
+            pair = (old_logps, new_logps) if exchanged else (new_logps, old_logps)
+            loss = token_loss(*pair, ref_logps, advantages, weights, clip_eps, kl_sign * kl_coef, kind)
             gradient = policy.gradient(rollouts, loss.coefficients)
             for name, value in policy.parameters.items():
                 if name not in still:
@@ -77,6 +79,22 @@ def _fixed_rate(seeds, steps, learning_rate=0.3, kl_coef=0.04, inner_updates=1):
     return _train(seeds, steps, 0.3, kl_coef, inner_updates)
 
 
+def _fixed_penalty(seeds, steps, learning_rate=0.3, kl_coef=0.04, inner_updates=1):
+    return _train(seeds, steps, learning_rate, 0.04, inner_updates)
+
+
+def _no_penalty(seeds, steps, learning_rate=0.3, kl_coef=0.04, inner_updates=1):
+    return _train(seeds, steps, learning_rate, 0.0, inner_updates)
+
+
+def _two_settings_swapped(seeds, steps, learning_rate=0.3, kl_coef=0.04, inner_updates=1):
+    return _train(seeds, steps, learning_rate, 0.2, inner_updates, clip_eps=kl_coef)
+
+
+def _places_for_seeds(seeds):
+    return [np.random.default_rng(place) for place in range(len(seeds))]
+
+
 def _one_generator(seeds):
     return [np.random.default_rng(seeds[0])] * len(seeds)
 
@@ -97,6 +115,10 @@ def _raw(rewards):
 
 def _without_std(rewards):
     return group_advantages(rewards, divide=False)
+
+
+def _all_seeds_in_one(rewards):
+    return group_advantages(rewards.reshape(1, 1, -1)).reshape(rewards.shape)
 
 
 def _seed_by_seed(seeds, steps, learning_rate=0.3, kl_coef=0.04, inner_updates=1):
@@ -182,7 +204,10 @@ def _alone_and_in_company(values, calls):
     if np.allclose(together["w1"][0], together["w1"][1]):
         return 1, "two different seeds give the same policy"
     if not all(np.allclose(alone[name][0], together[name][1], rtol=1e-4, atol=1e-6) for name in PARAMETERS):
-        return 1, "a seed gives one policy alone and another one beside a second seed; each needs its own generator"
+        return 1, (
+            "a seed gives one policy alone and another one beside a second seed: does each have a generator of its "
+            "own, made from the seed, and is any mean or std taken over several seeds?"
+        )
     # One update from one batch is a straight line in the learning rate; whoever samples or steps twice leaves it.
     once, twice = (
         np.concatenate([np.ravel(after[name] - before[name]) for name in PARAMETERS]).astype(float)
@@ -260,7 +285,44 @@ def _penalty_holds(values, calls):
     return None
 
 
-_SHORT = (0, 1, 2, 6)  # calls that train for a few updates only, and that no two of the mistakes answer alike
+def _pinned_calls(rng):
+    seeds = [draw_seed(rng) for _ in range(3)]
+    return [
+        call(seeds[:1], 1, learning_rate=2.0, kl_coef=0.0, note="one iteration, one update, no penalty"),
+        call(seeds[1:2], 1, learning_rate=1.0, kl_coef=0.0, inner_updates=6, note="six updates on one batch"),
+        call(seeds[2:], 8, learning_rate=1.5, kl_coef=0.5, inner_updates=2, note="a heavy penalty"),
+    ]
+
+
+_PINNED = (
+    "after one update the weights are not those that this seed gives: what belongs to a batch (group of 8, advantages "
+    "within each group, token sum) or the generator of the draws is another one",
+    "one update would be right, six on a batch are not: look at the clip range .2, at the new and the old log-probs",
+    "without a penalty all is right, with one it is not: look at its kind, its weight and its reference, and at the "
+    "batches after the first",
+)
+
+
+def _weights_are_those_of_the_seed(values, calls):
+    for i, (value, one) in enumerate(zip(values, calls, strict=True)):
+        found = _policies(value, one.args[0])
+        if isinstance(found, str):
+            return i, found
+        if not _same_weights(found[0].parameters, train_mlp(*one.args, **one.kwargs)):
+            return i, _PINNED[i]
+    return None
+
+
+def _same_weights(mine, theirs):
+    return all(
+        np.shape(mine[name]) == np.shape(theirs[name])
+        and np.allclose(mine[name], theirs[name], rtol=1e-5, atol=1e-6, equal_nan=True)
+        for name in PARAMETERS
+    )
+
+
+# Calls that train for a few updates only, the most telling one first; no two of the mistakes answer all of them alike.
+_SHORT = (5, 0, 6, 7, 1, 2)
 
 
 def _mistake(name, code, says):
@@ -268,12 +330,9 @@ def _mistake(name, code, says):
 
     def symptom(values, calls):
         for i in _SHORT:
-            theirs = code(*calls[i].args, **calls[i].kwargs)
-            if not all(
-                np.shape(values[i][name]) == np.shape(theirs[name])
-                and np.allclose(values[i][name], theirs[name], rtol=1e-5, atol=1e-7)
-                for name in PARAMETERS
-            ):
+            with np.errstate(all="ignore"):  # a mistake may overflow
+                theirs = code(*calls[i].args, **calls[i].kwargs)
+            if not _same_weights(values[i], theirs):
                 return False
         return True
 
@@ -284,7 +343,7 @@ TRAIN_MLP = Exercise(
     name="train_mlp",
     chapter=CHAPTER,
     difficulty=3,
-    minutes=25,
+    minutes=30,
     reference=train_mlp,
     parts=(
         Part(
@@ -294,6 +353,14 @@ TRAIN_MLP = Exercise(
             holds=_alone_and_in_company,
             hint="One generator per seed, in the order of the seeds, for its start and its draws. As many iterations "
             "and updates as the arguments say. What comes back is `policy.parameters`.",
+        ),
+        Part(
+            says="the first updates are those that the pinned settings and the seed give",
+            points=1,
+            calls=_pinned_calls,
+            holds=_weights_are_those_of_the_seed,
+            hint="Everything that the text pins shows here: ten prompts, groups of 8, advantages within the group, "
+            "token sum, clip .2, the capped penalty, plain steps; and a generator per seed, for start and draws.",
         ),
         Part(
             says="exact success on five fresh seeds",
@@ -352,16 +419,95 @@ TRAIN_MLP = Exercise(
             "one batch can carry the policy as far as it likes.",
         ),
         _mistake(
+            "new computed once",
+            _changed(new="once"),
+            "The new log-probs were computed once for each batch, so after the first update the loss still sees those "
+            "of its beginning: the ratio stays 1 and the clip never acts. Ask the policy again in every update.",
+        ),
+        _mistake(
+            "fresh rollouts in every update",
+            _changed(resample=True),
+            "Every update draws rollouts of its own. Then no ratio ever leaves 1, and `inner_updates` only multiplies "
+            "the iterations. One batch per iteration, several updates on it.",
+        ),
+        _mistake(
+            "new and old exchanged",
+            _changed(exchanged=True),
+            "New and old log-probs were handed over in the wrong order, so the ratio is turned over: it falls when a "
+            "token becomes more likely, and the clip acts on the wrong side.",
+        ),
+        _mistake(
+            "rollouts from the reference",
+            _changed(sampler="reference"),
+            "The rollouts come from the frozen reference. The policy never sees what it does itself, and the clip soon "
+            "ends every update: sample from the policy that is trained.",
+        ),
+        _mistake(
+            "group of 16",
+            _changed(group_size=16),
+            "Every prompt got 16 rollouts. The exercise pins a group of 8, so that all runs use the same number of "
+            "rollouts.",
+        ),
+        _mistake(
+            "clip .1",
+            _changed(clip_eps=0.1),
+            "The clip range is .1. Pinned is .2: it shows when a batch is used several times.",
+        ),
+        _mistake(
+            "k3 not capped",
+            _changed(kind="k3"),
+            "The penalty is plain k3 (that of `token_loss`, if no kind is named). It pulls without bound at tokens "
+            "that the policy gave up; the exercise pins the capped one. Part 6 shows what plain k3 does.",
+        ),
+        _mistake(
+            "clip .1 and k3 not capped",
+            _changed(clip_eps=0.1, kind="k3"),
+            "Two pinned settings are others: the clip range is .1 in place of .2, and the penalty is plain k3, not the "
+            "capped one.",
+        ),
+        _mistake(
+            "one mean and std for all prompts",
+            _changed(advantage=global_advantages),
+            "The mean and the std were taken over all rollouts of a seed. A prompt that is hard then counts as bad; "
+            "compare the eight rollouts of one prompt with each other.",
+        ),
+        _mistake(
+            "one mean and std for all seeds",
+            _changed(advantage=_all_seeds_in_one),
+            "The mean and the std were taken over the rewards of all seeds together. What a seed gives then depends on "
+            "its neighbours. Compare the eight rollouts of one prompt of one seed.",
+        ),
+        _mistake(
+            "kl_coef ignored",
+            _fixed_penalty,
+            "The weight of the penalty is .04, whatever `kl_coef` is passed in.",
+        ),
+        _mistake(
+            "kl_coef and clip range exchanged",
+            _two_settings_swapped,
+            "The clip range and the weight of the penalty have changed places in the call of the loss.",
+        ),
+        _mistake(
+            "places for seeds",
+            _changed(rngs_of=_places_for_seeds),
+            "The generators are made from 0, 1, 2, ..., the places of the seeds in the list, and not from the seeds.",
+        ),
+        _mistake(
             "one update only",
             _one_update_only,
             "`inner_updates` changes nothing: each batch is used once.",
         ),
         _mistake(
-            "reference trained along (or no penalty)",
+            "no penalty",
+            _no_penalty,
+            "Nothing holds the policy back: these are the weights of a run without a penalty. `kl_coef` is not handed "
+            "on, or the penalty compares the policy with itself, anew in every update.",
+        ),
+        _mistake(
+            "reference trained along",
             _changed(reference="live"),
-            "Nothing holds the policy back. Either `kl_coef` is not handed on, or the reference moves along with the "
-            "policy: it is the policy itself under another name, or copied anew in every iteration. Copy it once, "
-            "before the first step.",
+            "Nothing holds the policy back: the reference moves along with it. It is the policy itself under another "
+            "name, or copied anew in every iteration. Copy it once, before the first step.",
         ),
         _mistake(
             "KL wrong sign",
@@ -437,7 +583,6 @@ TRAIN_MLP = Exercise(
     alternatives=(
         Alternative("seed by seed, loss written out", _seed_by_seed),
         Alternative("the loop with the library's loss", _changed()),
-        Alternative("one mean and std for all prompts", _changed(advantage=global_advantages)),
     ),
     hint="Five lines inside the loop over steps, five inside the loop over updates.",
 )

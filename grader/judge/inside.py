@@ -1,0 +1,37 @@
+"""The judge's hand inside the kernel: call the student's function there and send back what happened.
+
+Everything in this process belongs to the student, this module included. It has no secrets (no seed, no expected
+value, no points), and nothing that it sends is believed before `grader.judge.wire` has read it.
+"""
+
+from __future__ import annotations
+
+ANSWER_MIME = "application/vnd.grpo-course.answer+json"
+MISSING, NO_FUNCTION = "missing", "no function"
+
+
+def question(name: str, calls: str) -> str:
+    """Return the line of code that asks a kernel for the function `name`. `calls` comes from `wire.encode_calls`."""
+    return f"__import__('importlib').import_module('grader.judge.inside').answer({name!r}, {calls!r})"
+
+
+def answer(name: str, calls: str) -> None:
+    """Make the calls and publish {"outcomes": JSON}, or {"problem": word} where there is no function to call."""
+    from IPython import get_ipython
+    from IPython.display import publish_display_data
+
+    names = get_ipython().user_ns
+    publish_display_data({ANSWER_MIME: _answer(name, calls, names), "text/plain": ""})
+
+
+def _answer(name: str, calls: str, names: dict) -> dict[str, str]:
+    from grader.calling import call_all
+    from grader.exercises import EXERCISES
+    from grader.judge.wire import decode_calls, encode_outcomes
+
+    if name not in names:
+        return {"problem": MISSING}
+    if not callable(names[name]):
+        return {"problem": NO_FUNCTION}
+    function = EXERCISES[name].on_plain_data(names[name])
+    return {"outcomes": encode_outcomes(call_all(function, decode_calls(calls)))}

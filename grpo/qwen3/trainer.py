@@ -1,0 +1,477 @@
+"""GRPO on a Qwen3 model: `Trainer.step` is the whole algorithm, everything around it keeps the run going.
+
+Three policies take part and never share a variable. The current one is `trainer.model`. The old one, which made the
+rollouts, exists as the log-probs that were captured while sampling. The reference is a frozen copy of the start, and
+there is none without a KL penalty.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from grpo.advantages import zero_variance_fraction
+from grpo.qwen3.guards import ChangeWitness, NotFiniteError, memory_errors, require_trainable
+from grpo.qwen3.logprobs import completion_logprobs
+from grpo.qwen3.masks import masked_mean
+from grpo.qwen3.model import stop_ids as find_stop_ids
+from grpo.qwen3.objective import (
+    group_advantages,
+    importance_weights,
+    kl_in_reward,
+    loss_metrics,
+    token_grpo_loss,
+    token_weights,
+)
+from grpo.qwen3.prompts import encode_prompts
+from grpo.qwen3.run import RunRecord, resume_trainer
+from grpo.qwen3.sampler import Rollouts, sample
+from grpo.qwen3.settings import KL_IN_REWARD, GRPOSettings
+from grpo.qwen3.tokenizer import completion_text
+from grpo.rewards import score_completions
+
+
+class Trainer:
+    """Trains a policy in place.
+
+    Args:
+        model: Qwen3ForCausalLM with float32 weights. It stays in evaluation mode: with dropout, a ratio of 1 would
+            compare two different policies.
+        tokenizer: its tokenizer.
+        problems: list of objects with `prompt` and `truth`, at least settings.prompts_per_step of them.
+        reward: callable (completion text, truth, finished) -> float, called once per rollout; if it has a method
+            `batch` (the same three, as lists), that is called instead. A reward with a state of its own may have
+            state_dict() and load_state_dict(); the state then goes into the checkpoints.
+        settings: GRPOSettings.
+        out_dir: folder for metrics and checkpoints, new or empty; None keeps nothing.
+        reference: the model that the KL is measured against; default: a frozen copy of the model as it is handed in.
+        stop_ids: ids that end a completion; default: all of the model's and the tokenizer's.
+        notes: dict of plain data that goes into the checkpoints.
+
+    Attributes: model, reference (None without a KL penalty), optimizer, settings, notes; steps_done (int); history
+        (list of the signals of all steps, also from before a resume).
+
+    Raises: ValueError for weights below float32, too few problems, a prompt that the tokenizer cannot encode, or a
+        reference that shares weights with the model; CheckpointError if out_dir is not free or cannot be written.
+    """
+
+    def __init__(
+        self,
+        model,
+        tokenizer,
+        problems,
+        reward,
+        settings=None,
+        *,
+        out_dir=None,
+        reference=None,
+        stop_ids=None,
+        notes=None,
+    ):
+        self.settings = settings or GRPOSettings()
+        self.model, self.tokenizer, self.reward = model.eval(), tokenizer, reward
+        self.problems = _checked_problems(problems, self.settings)
+        require_trainable(model)
+        self.parameters = list(model.parameters())
+        self.optimizer = torch.optim.AdamW(
+            self.parameters,
+            lr=self.settings.learning_rate,
+            betas=self.settings.betas,
+            weight_decay=self.settings.weight_decay,
+            fused=self.parameters[0].is_cuda,
+        )
+        self.reference = _frozen_reference(model, reference) if self.settings.needs_reference else None
+        texts = [problem.prompt for problem in self.problems]
+        self.prompts = encode_prompts(tokenizer, texts, self.settings.prompt_style)
+        self.stop_ids = frozenset(find_stop_ids(model, tokenizer) if stop_ids is None else stop_ids)
+        self.prompt_order = PromptOrder(len(self.problems), self.settings.seed)
+        self.generator = torch.Generator().manual_seed(self.settings.seed)
+        self.steps_done, self.history, self.notes = 0, [], dict(notes or {})
+        self.between_steps, self._moved = True, False
+        self.record = None if out_dir is None else RunRecord.start(self, out_dir)
+
+    def step(self):
+        """One iteration of GRPO: a batch of fresh rollouts, and settings.inner_updates optimizer steps on it.
+
+        Returns: dict of the signals (`grpo.qwen3.health.SIGNALS`), also appended to `history` and to metrics.jsonl.
+
+        Raises: NotFiniteError before a step with a loss or a gradient that is not finite; OutOfMemoryError; ValueError
+            for a reward that is not finite; CheckpointError if metrics.jsonl cannot be written.
+        """
+        settings, clock = self.settings, _Clock()
+        self.between_steps = False
+        chosen = self.prompt_order.take(settings.prompts_per_step)
+
+        rollouts = self.sample(chosen)
+        clock.sampled()
+        rewards = self.score(chosen, rollouts)
+        ref_logps = None if self.reference is None else self.logprobs(self.reference, rollouts)
+        advantages = self.advantages(rewards, rollouts, ref_logps)
+        weights = self.token_weights(rollouts.mask)
+        # The log-probs captured while sampling are the old policy's. No inner update changes them.
+        batch = _Batch(rollouts, rollouts.logprobs.clone(), ref_logps, advantages, weights)
+
+        micro_batches = self.micro_batches(advantages)
+        updates = []
+        for number in range(settings.inner_updates):
+            update = _Update()
+            self.optimizer.zero_grad()
+            for rows in micro_batches:
+                with self._memory_errors("training"):
+                    loss = self.loss(batch, rows, update, first=number == 0)
+                    loss.backward()
+            self.take_step(update)
+            updates.append(update)
+        return self._finish(_signals(batch, rewards, updates, settings) | clock.read())
+
+    def sample(self, chosen):
+        """Rollouts of the current policy: settings.group_size for each of the problems with these indices."""
+        settings = self.settings
+        self.optimizer.zero_grad()  # the last step's gradients take room that the cache needs
+        with self._memory_errors("sampling"):
+            return sample(
+                self.model,
+                [self.prompts[index] for index in chosen],
+                settings.group_size,
+                max_new_tokens=settings.max_new_tokens,
+                temperature=settings.temperature,
+                stop_ids=self.stop_ids,
+                pad_id=self.tokenizer.pad_token_id,
+                generator=self.generator,
+                rollout_dtype=None if self.same_arithmetic else getattr(torch, settings.rollout_dtype),
+            )
+
+    def score(self, chosen, rollouts):
+        """(N,) float64 rewards on the model's device. Raises ValueError for one that is not finite."""
+        texts = completion_texts(self.tokenizer, rollouts, self.stop_ids)
+        truths = [self.problems[index].truth for index in chosen for _ in range(self.settings.group_size)]
+        finished = rollouts.finished.tolist()
+
+        def reward(texts, truths):
+            if hasattr(self.reward, "batch"):
+                return self.reward.batch(texts, truths, finished)
+            return [self.reward(*rollout) for rollout in zip(texts, truths, finished, strict=True)]
+
+        rewards = score_completions(reward, texts, truths)
+        return torch.from_numpy(rewards).to(rollouts.lengths.device)
+
+    def advantages(self, rewards, rollouts, ref_logps=None):
+        """(N,) group-relative advantages; with kl="k1_in_reward" the penalty is taken off the rewards first."""
+        settings = self.settings
+        if settings.kl == KL_IN_REWARD and ref_logps is not None:
+            rewards = kl_in_reward(rewards, rollouts.logprobs, ref_logps, rollouts.mask, settings.kl_coef)
+        return group_advantages(rewards, settings.group_size, settings.advantage_eps, settings.scale_by_std).float()
+
+    def token_weights(self, mask):
+        """(N, C) what each token counts in the loss of the full batch."""
+        constant = None
+        if self.settings.aggregate == "constant":
+            constant = self.settings.constant_length or self.settings.max_new_tokens
+        return token_weights(mask, self.settings.aggregate, constant)
+
+    def micro_batches(self, advantages):
+        """List of row indices (tensors) that together are the batch: all rollouts that can change the gradient.
+
+        Without a KL term a rollout of advantage 0 adds exactly 0 to loss and gradient. It still counts in the token
+        weights, so leaving it out changes nothing but the time.
+        """
+        rows = torch.arange(len(advantages), device=advantages.device)
+        if self.settings.skip_zero_advantages and self.settings.loss_kl_coef == 0:
+            rows = advantages.nonzero()[:, 0]
+        return list(rows.split(self.settings.micro_batch_size or len(advantages))) if len(rows) else []
+
+    def loss(self, batch, rows, update, first=True):
+        """The loss of some rows of the batch, as their share of the full batch's loss. Scalar with a gradient."""
+        settings, part = self.settings, batch.rows(rows)
+        new_logps, _ = self._completion_logprobs(self.model, part.rollouts)
+        if not self.same_arithmetic and first:
+            # Before the first step the current policy still is the old one: its log-probs in the trainer's arithmetic
+            # become the old ones, and the sampler's rounding is made good by a weight.
+            batch.correct(rows, new_logps, settings.importance_cap)
+            part = batch.rows(rows)
+        loss = token_grpo_loss(
+            new_logps,
+            part.old_logps,
+            part.advantages,
+            part.rollouts.mask,
+            ref_logps=part.ref_logps,
+            level=settings.level,
+            clip_low=settings.clip_low,
+            clip_high=settings.clip_high,
+            kl_coef=settings.loss_kl_coef,
+            kl="k3" if settings.kl == KL_IN_REWARD else settings.kl,
+            importance_weights=part.sampler_weights,
+            weights=part.weights,
+        )
+        update.add(loss, new_logps, part, settings)
+        return loss
+
+    def take_step(self, update):
+        """Clip the gradient's norm, and step with AdamW unless a number is not finite."""
+        for parameter in self.parameters:
+            if parameter.grad is None:  # no rollout could change it: AdamW's momentum still acts
+                parameter.grad = torch.zeros_like(parameter)
+        limit = self.settings.max_grad_norm or float("inf")
+        update.gradient_norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, limit))
+        self._require_finite(update)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.settings.learning_rate_at(self.steps_done)
+        witness = None if self._moved else ChangeWitness(self.parameters)
+        with self._memory_errors("training"):
+            self.optimizer.step()
+        if witness is not None:
+            witness.check()
+            self._moved = bool(witness.entries)
+
+    @torch.no_grad()
+    def logprobs(self, model, rollouts):
+        """(N, C) log-probs of the rollouts under a model, without gradients, in micro-batches."""
+        rows = torch.arange(len(rollouts), device=rollouts.lengths.device)
+        with self._memory_errors("training"):
+            parts = rows.split(self.settings.micro_batch_size or len(rollouts))
+            return torch.cat([self._completion_logprobs(model, rollouts.rows(part))[0] for part in parts])
+
+    def train(self, steps=None, callback=None):
+        """Take steps, and write the checkpoints that the settings ask for, one at the end included.
+
+        Args:
+            steps: how many; default: up to settings.steps in all.
+            callback: callable (trainer, signals) after each step; returning True ends the training early.
+
+        Returns: list of dict, the signals of these steps.
+        """
+        goal = self.settings.steps if steps is None else self.steps_done + steps
+        start = len(self.history)
+        while self.steps_done < goal:
+            signals = self.step()
+            every = self.settings.checkpoint_every
+            if every and self.steps_done % every == 0:
+                self.save()
+            if callback is not None and callback(self, signals):
+                break
+        self.save()
+        return self.history[start:]
+
+    def save(self):
+        """Write a checkpoint, unless there is no out_dir or this step has one.
+
+        Returns: Path, or None if nothing was written.
+
+        Raises: CheckpointError if the disk refuses; RuntimeError if the last step was broken off, because random
+            numbers have been drawn for it and weights may have moved.
+        """
+        if not self.between_steps:
+            raise RuntimeError(f"step {self.steps_done + 1} was broken off and cannot be saved. {self._left()}".strip())
+        return None if self.record is None else self.record.save(self)
+
+    @classmethod
+    def resume(cls, out_dir, problems, reward, *, device="cpu", **changes):
+        """The trainer of a run's newest complete checkpoint: on a CPU the same trajectory goes on, bit for bit.
+
+        Args:
+            out_dir: folder of the run.
+            problems, reward: as they were.
+            device: where to go on.
+            changes: settings that may change on the way: steps, checkpoint_every, keep_checkpoints,
+                micro_batch_size, chunk_size, checkpoint_layers.
+
+        Raises: CheckpointError if there is no complete checkpoint; ValueError if the problems are other ones, or
+            another setting is to change.
+        """
+        return resume_trainer(cls, out_dir, problems, reward, device, changes)
+
+    @property
+    def same_arithmetic(self):
+        """Whether the rollouts come from the very weights that are trained, not from a rounded copy."""
+        return self.settings.rollout_dtype == "float32"
+
+    def _completion_logprobs(self, model, rollouts):
+        return completion_logprobs(
+            model,
+            rollouts,
+            temperature=self.settings.temperature,
+            chunk_size=self.settings.chunk_size,
+            checkpoint_layers=self.settings.checkpoint_layers,
+        )
+
+    def _require_finite(self, update):
+        """Stop before the optimizer spreads a NaN over all weights."""
+        numbers = {"loss": update.loss, "gradient_norm": update.gradient_norm}
+        if all(map(math.isfinite, numbers.values())):
+            return
+        if self.record is not None:
+            self.record.log({"step": self.steps_done + 1, **numbers})
+        raise NotFiniteError(self.steps_done + 1, self._left(), **numbers)
+
+    def _memory_errors(self, phase):
+        return memory_errors(phase, self.settings, self._left())
+
+    def _left(self):
+        return "" if self.record is None else self.record.left()
+
+    def _finish(self, signals):
+        self.steps_done += 1
+        self.between_steps = True
+        signals = {"step": self.steps_done, **signals, "learning_rate": self.optimizer.param_groups[0]["lr"]}
+        self.history.append(signals)
+        if self.record is not None:
+            self.record.log(signals)
+        return signals
+
+
+class PromptOrder:
+    """Which problems come next: every epoch takes each once, in an order of its own that depends on the seed only.
+
+    Args:
+        count: number of problems.
+        seed: int.
+        drawn: how many have been taken so far; all there is to save.
+    """
+
+    def __init__(self, count, seed, drawn=0):
+        self.count, self.seed, self.drawn = count, seed, drawn
+
+    def take(self, wanted):
+        """list of `wanted` indices; at the end of an epoch the next one goes on in the same batch."""
+        positions = range(self.drawn, self.drawn + wanted)
+        orders = {epoch: self._order(epoch) for epoch in {position // self.count for position in positions}}
+        self.drawn += wanted
+        return [int(orders[position // self.count][position % self.count]) for position in positions]
+
+    def _order(self, epoch):
+        return np.random.default_rng([self.seed, epoch]).permutation(self.count)
+
+
+def completion_texts(tokenizer, rollouts, stop_ids):
+    """What the reward reads: the text of each completion, without its stop token and the padding.
+
+    Returns: list of N strings.
+    """
+    rows = zip(rollouts.completion_ids.tolist(), rollouts.lengths.tolist(), strict=True)
+    return [completion_text(tokenizer, ids[:length], stop_ids) for ids, length in rows]
+
+
+@dataclass
+class _Batch:
+    """One iteration's constants, (N, C) or (N,) each. sampler_weights is None where sampling and training agree."""
+
+    rollouts: Rollouts
+    old_logps: torch.Tensor
+    ref_logps: torch.Tensor | None
+    advantages: torch.Tensor
+    weights: torch.Tensor
+    sampler_weights: torch.Tensor | None = None
+
+    def rows(self, rows):
+        """The same for some of the rollouts."""
+        parts = (self.old_logps, self.ref_logps, self.advantages, self.weights, self.sampler_weights)
+        return _Batch(self.rollouts.rows(rows), *(None if part is None else part[rows] for part in parts))
+
+    def correct(self, rows, logps, cap):
+        """Take these log-probs for the old policy's, and weigh the tokens by how far the sampler was off."""
+        if self.sampler_weights is None:
+            self.sampler_weights = torch.ones_like(self.old_logps)
+        part = self.rollouts.rows(rows)
+        self.old_logps[rows] = logps.detach()
+        self.sampler_weights[rows] = importance_weights(logps, part.logprobs, part.mask, cap)
+
+
+class _Update:
+    """What one optimizer step was made of, added up over its micro-batches."""
+
+    def __init__(self):
+        self.loss, self.gradient_norm, self.clipped, self.ratio_max, self.rollouts = 0.0, 0.0, 0.0, 0.0, 0
+
+    def add(self, loss, new_logps, part, settings):
+        """Count a micro-batch in."""
+        mask = part.rollouts.mask
+        metrics = loss_metrics(
+            new_logps,
+            part.old_logps,
+            part.advantages,
+            mask,
+            level=settings.level,
+            clip_low=settings.clip_low,
+            clip_high=settings.clip_high,
+        )
+        self.rollouts += len(mask)
+        self.loss += float(loss.detach())
+        self.ratio_max = max(self.ratio_max, metrics["ratio_max"])
+        self.clipped += metrics["clip_fraction"] * _ratio_count(mask, settings.level)
+
+
+def _signals(batch, rewards, updates, settings):
+    rollouts, n_updates = batch.rollouts, len(updates)
+    ratios = n_updates * _ratio_count(rollouts.mask, settings.level)
+    trained = batch.advantages != 0
+    gap = None
+    if batch.sampler_weights is not None:
+        difference = (batch.old_logps - rollouts.logprobs).abs()
+        gap = float(masked_mean(difference[trained], rollouts.mask[trained]))
+    return {
+        "reward": float(rewards.mean()),
+        "zero_variance_share": zero_variance_fraction(rewards.cpu().numpy(), settings.group_size),
+        "entropy": -float(masked_mean(rollouts.logprobs, rollouts.mask)),
+        "kl": _kl(batch),
+        "clip_fraction": sum(update.clipped for update in updates) / ratios,
+        "gradient_norm": sum(update.gradient_norm for update in updates) / n_updates,
+        "length": float(rollouts.lengths.double().mean()),
+        "truncation_rate": 1.0 - float(rollouts.finished.double().mean()),
+        "ratio_max": max(update.ratio_max for update in updates) or 1.0,  # without any rollout there is no ratio
+        "loss": updates[-1].loss,
+        "sampler_gap": gap,
+        "tokens": rollouts.tokens,
+        "trained_rollouts": updates[-1].rollouts,
+    }
+
+
+def _kl(batch):
+    """Mean k3 per token of the sampling policy against the reference."""
+    if batch.ref_logps is None:
+        return None
+    captured = batch.rollouts.logprobs
+    return loss_metrics(captured, captured, batch.advantages, batch.rollouts.mask, batch.ref_logps)["kl"]
+
+
+def _ratio_count(mask, level):
+    return int(mask.sum()) if level == "token" else len(mask)
+
+
+class _Clock:
+    """Seconds since it was made, on the clock and of this process's processors."""
+
+    def __init__(self):
+        self.wall, self.cpu, self.sampling = time.perf_counter(), time.process_time(), 0.0
+
+    def sampled(self):
+        self.sampling = time.perf_counter() - self.wall
+
+    def read(self):
+        return {
+            "cpu_seconds": time.process_time() - self.cpu,
+            "wall_seconds": time.perf_counter() - self.wall,
+            "sampling_seconds": self.sampling,
+        }
+
+
+def _checked_problems(problems, settings):
+    problems = list(problems)
+    if len(problems) < settings.prompts_per_step:
+        raise ValueError(
+            f"{len(problems)} problems for prompts_per_step {settings.prompts_per_step}: pass more problems or lower it"
+        )
+    return problems
+
+
+def _frozen_reference(model, reference):
+    if reference is None:
+        reference = copy.deepcopy(model)
+    own = {parameter.data_ptr() for parameter in model.parameters()}
+    if any(parameter.data_ptr() in own for parameter in reference.parameters()):
+        raise ValueError("the reference shares weights with the model and would be trained along: pass a copy")
+    return reference.eval().requires_grad_(False)
