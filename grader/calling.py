@@ -114,8 +114,10 @@ def call_once(fn: Callable, one: Call, seconds: float = SECONDS_PER_CALL) -> Out
         try:
             with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output), _time_limit(seconds):
                 value = to_plain(fn(*args, **kwargs))
-        except NotImplementedError:
-            kind = "not attempted"
+        except NotImplementedError as error:
+            # The stub raises it bare. With words it comes from a library (torch, for a dtype it has no kernel for).
+            kind = "raised" if error.args else "not attempted"
+            raised = _describe(error) if error.args else None
         except _TimeUp:
             kind = "timeout"
         except KeyboardInterrupt:
@@ -215,8 +217,7 @@ def _world_as_it_was() -> Iterator[None]:
     # The legacy global generator is the one that a student's function may disturb.
     numpy_state = np.random.get_state()  # noqa: NPY002
     python_state = random.getstate()
-    torch = sys.modules.get("torch")
-    torch_state = torch.get_rng_state() if hasattr(torch, "get_rng_state") else None
+    put_torch_back = _torch_as_it_was(sys.modules.get("torch"))
     real_input, printing = builtins.input, np.get_printoptions()
     folder, environment = os.getcwd(), dict(os.environ)
 
@@ -236,5 +237,27 @@ def _world_as_it_was() -> Iterator[None]:
             os.environ.update(environment)
         np.random.set_state(numpy_state)  # noqa: NPY002
         random.setstate(python_state)
-        if torch_state is not None:
-            torch.set_rng_state(torch_state)
+        put_torch_back()
+
+
+def _torch_as_it_was(torch: Any) -> Callable[[], None]:
+    """Return what puts torch's global settings back, of which a student's function may change any."""
+    if not hasattr(torch, "get_rng_state"):  # not imported, or not to its end
+        return lambda: None
+    settings = [
+        (torch.get_default_dtype, torch.set_default_dtype),
+        (torch.get_default_device, torch.set_default_device),
+        (torch.is_grad_enabled, torch.set_grad_enabled),
+        (torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
+        (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
+        (torch.get_num_threads, torch.set_num_threads),
+    ]
+    before, random_state = [get() for get, _ in settings], torch.get_rng_state()
+
+    def put_back():
+        for (get, put), value in zip(settings, before, strict=True):
+            if get() != value:  # to set a device, even the present one, would slow every later call
+                put(value)
+        torch.set_rng_state(random_state)
+
+    return put_back

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from grader import source
-from grader.calling import Outcome, Raised, call_all
+from grader.calling import MAX_PRINTED, Outcome, Raised, call_all
 from grader.compare import Tolerance, difference
 from grader.diagnose import Diagnosis, diagnose
 from grader.exercise import Call, Exercise, Part
@@ -154,6 +154,8 @@ def _judge(
     if not verdict:
         return [], ""
     place, sentence = verdict if isinstance(verdict, tuple) else (0, verdict)
+    if not isinstance(sentence, str):  # a property that passes on what it was given instead of words about it
+        sentence = "the answer does not have the form that the exercise asks for"
     return [indices[place], *(i for i in indices if i != indices[place])], sentence
 
 
@@ -330,6 +332,7 @@ def _notes(got: Sequence[Outcome]) -> tuple[str, ...]:
     printed = next((o.printed for o in got if o.printed.strip()), "")
     if printed:
         lines = printed.strip().split("\n")
-        more = f" (and {len(lines) - 3} lines more)" if len(lines) > 3 else ""
+        cut = len(printed) >= MAX_PRINTED
+        more = " (and more)" if cut else f" (and {len(lines) - 3} lines more)" if len(lines) > 3 else ""
         notes.append("your code printed: " + " / ".join(lines[:3])[:300] + more)
     return tuple(notes)

@@ -202,3 +202,35 @@ def test_a_check_as_a_whole_has_a_limit(monkeypatch):
 def test_input_is_refused_by_name():
     raised = call_all(lambda: input("value? "), [call()])[0].raised
     assert "input()" in raised.message
+
+
+def test_only_a_bare_not_implemented_error_is_a_stub():
+    def from_a_library(x):
+        raise NotImplementedError("softmax is not implemented for 'Long'")
+
+    def stub(x):
+        raise NotImplementedError()
+
+    assert call_once(stub, call(1)).kind == "not attempted"
+    outcome = call_once(from_a_library, call(1))
+    assert (outcome.kind, outcome.raised.type_name) == ("raised", "NotImplementedError")
+
+
+def test_torch_is_put_back_as_it_was():
+    torch = pytest.importorskip("torch")
+
+    def unsettle(x):
+        torch.set_default_dtype(torch.float64)
+        torch.set_default_device("meta")
+        torch.set_grad_enabled(False)
+        torch.autograd.set_detect_anomaly(True)
+        torch.use_deterministic_algorithms(True)
+        torch.set_num_threads(torch.get_num_threads() + 1)
+        torch.manual_seed(0)
+
+    before = torch.get_rng_state(), torch.get_num_threads()
+    call_all(unsettle, [call(1)])
+    assert torch.zeros(1).dtype == torch.float32 and torch.zeros(1).device.type == "cpu"
+    assert torch.is_grad_enabled() and not torch.is_anomaly_enabled()
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert torch.equal(torch.get_rng_state(), before[0]) and torch.get_num_threads() == before[1]

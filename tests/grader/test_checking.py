@@ -339,3 +339,15 @@ def test_a_cached_function_is_checked_like_any_other():
 
     assert source.code_of(mean_of).tree.name == "mean_of"
     assert source.code_of(functools.partial(mean_of)) is None
+
+
+def test_a_property_that_gives_no_words_does_not_break_the_report():
+    part = Part("p", 1, lambda rng: [call(1)], holds=lambda values, calls: values[0], hint="h")
+    odd = Exercise("double", "00_test", 1, 1, double, (part,), ())
+    report = graded(lambda x: object(), odd)
+    assert report.points == 0 and "form" in str(report)
+
+
+def test_a_flood_of_prints_is_cut_and_not_counted():
+    note = graded(lambda x: [print("line", i) for i in range(10_000)] and double(x)).notes[0]
+    assert note.endswith("(and more)")
