@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,7 @@ class _Torch:
         return getattr(_import_torch(), name)
 
 
+@functools.cache
 def _import_torch():
     try:
         return importlib.import_module("torch")
@@ -50,7 +52,9 @@ def to_torch(value: Any) -> Any:
     if isinstance(value, TorchRng):
         return torch.Generator().manual_seed(value.seed)
     if isinstance(value, (list, tuple)):
-        return type(value)(to_torch(item) for item in value)
+        items = [to_torch(item) for item in value]
+        # A list without arrays stays the list it is, so that the caller sees a change in it as well.
+        return value if all(map(operator.is_, items, value)) else type(value)(items)
     if isinstance(value, dict):
         return {key: to_torch(item) for key, item in value.items()}
     return value
@@ -76,9 +80,15 @@ class Adapter:
 
         @functools.wraps(fn)
         def plain(*args, **kwargs):
-            # A student may have switched gradients off somewhere in the notebook.
-            with torch.enable_grad():
-                return self.run(fn, list(names), args, kwargs)
+            # Gradients may be switched off somewhere in the notebook. For tensors as small as these, several threads
+            # take five times as long as one.
+            threads = torch.get_num_threads()
+            torch.set_num_threads(1)
+            try:
+                with torch.enable_grad():
+                    return self.run(fn, list(names), args, kwargs)
+            finally:
+                torch.set_num_threads(threads)
 
         return plain
 
@@ -142,7 +152,7 @@ class ValueAndGradient(Adapter):
     Plain value: {"value": ..., "gradient": ...}, and with `constants` also "others": the names of those arguments
     that a gradient reached although it should not. They are handed in with requires_grad, as if they came straight
     from a model. The gradient of a result with several numbers is that of their sum with the weights `upstream`;
-    with `scalar` the result must be a single number, a loss.
+    with `scalar` the result must be a single number, a loss; a shape of ones, such as (1, 1), is no matter.
     """
 
     wrt: str
@@ -164,6 +174,8 @@ class ValueAndGradient(Adapter):
             return None
         if not isinstance(result, (torch.Tensor, np.ndarray, np.generic, int, float)):
             return f"a tensor is due, and {kind_of(result)} came back"
+        if self.scalar and isinstance(result, torch.Tensor) and result.numel() == 1:
+            result = result.reshape(())
         leaf = tensors[self.wrt]
         others = {
             name: tensors[name]

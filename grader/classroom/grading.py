@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import html
+import importlib.util
 import os
 import re
 import shutil
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,6 +128,7 @@ def _grade_all(submitted, work, only, roster, seed, cell_seconds, sandbox, progr
         submitted_directory="intake",
         db_url=f"sqlite:///{work.resolve()}/gradebook.db",
     )
+    _require_torch(submission.chapter for submission in found if submission.state == "found")
     for chapter in dict.fromkeys(submission.chapter for submission in found):
         _enter_chapter(chapter, work, api.coursedir.db_url)
     graded = []
@@ -135,6 +139,17 @@ def _grade_all(submitted, work, only, roster, seed, cell_seconds, sandbox, progr
             graded.append(_grade_one(api, work, submission))
     progress(len(found), len(found), "done")
     return graded
+
+
+def _require_torch(handed_in: Iterable[str]) -> None:
+    """Say before the first notebook, not in each of them, that a chapter needs what is not installed."""
+    needing = sorted(set(handed_in) & {e.chapter for e in EXERCISES.values() if "torch" in type(e.adapter).__module__})
+    if needing and (importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None):
+        raise GradingError(
+            f"{', '.join(needing)} was handed in and needs torch and transformers, which are not installed here: run "
+            f"`{Path(sys.executable).name} -m pip install -c constraints.txt -e '.[qwen3]'` with the Python of this "
+            "course (.venv), or grade the other chapters with --chapter"
+        )
 
 
 def _enter_chapter(chapter: str, work: Path, db_url: str) -> None:
@@ -268,4 +283,21 @@ def _why(outcome: dict, work: Path) -> str:
 def _feedback(api: NbGraderAPI, work: Path, submission: Submission) -> Path | None:
     outcome = api.generate_feedback(submission.chapter, submission.student_id, force=True)
     page = work / "feedback" / submission.student_id / submission.chapter / f"{submission.chapter}.html"
-    return page if outcome["success"] and page.is_file() else None
+    if not outcome["success"] or not page.is_file():
+        return None
+    page.chmod(0o644)
+    page.write_text(without_scripts(page.read_text(encoding="utf-8")), encoding="utf-8")
+    return page
+
+
+def without_scripts(page: str) -> str:
+    """Return an HTML page that runs no script and loads nothing: it holds whatever a student's cells put out.
+
+    What a browser would have fetched for it, the typesetting of formulas included, stays away.
+    """
+    policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; font-src data:; form-action 'none'"
+    head, found, rest = page.partition("<head>")
+    if not found:
+        return f"<pre>{html.escape(page)}</pre>"
+    rest = re.sub("http-equiv", "data-http-equiv", rest, flags=re.IGNORECASE)  # no redirection, no second policy
+    return f'{head}{found}<meta http-equiv="Content-Security-Policy" content="{policy}">{rest}'

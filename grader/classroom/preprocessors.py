@@ -79,6 +79,12 @@ class CourseExecute(Execute):
         except CellTimeoutError:  # a loop in compiled code hears no interrupt
             self.stopped_by = f"the kernel did not answer any more in cell {index + 1}"
             cell.outputs.append(error_output(TIMED_OUT, self.stopped_by))
+        except ValueError as error:
+            if "Signature" not in str(error):
+                raise
+            # A copy of the kernel (made by fork) talks on the same sockets: from here on no message means anything.
+            self.stopped_by = f"the kernel talked nonsense in cell {index + 1}: its code had started copies of it"
+            cell.outputs = [error_output(KERNEL_DIED, self.stopped_by)]
         timed_out = TIMED_OUT in error_names(cell)
         if timed_out and self.timed_out_before:
             # The interrupt after the first one did not free the kernel: waiting on every later cell helps nobody.

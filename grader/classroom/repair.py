@@ -27,6 +27,9 @@ def repair(notebook: NotebookNode, release: NotebookNode) -> list[str]:
             remarks.append(f"the cell {grade_id} stands there more than once")
         if grade_id not in due or last[grade_id] != index:
             cell.metadata.pop("nbgrader", None)
+        elif cell.metadata.nbgrader != due[grade_id].metadata.nbgrader:
+            cell.metadata.nbgrader = copy.deepcopy(due[grade_id].metadata.nbgrader)
+            remarks.append(f"the marks of the cell {grade_id} were changed")
     for grade_id, cell in due.items():
         if grade_id not in last:
             notebook.cells.append(copy.deepcopy(cell))

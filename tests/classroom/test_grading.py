@@ -2,7 +2,9 @@
 
 import csv
 import hashlib
+import importlib.util
 import os
+import shutil
 
 import pytest
 import students
@@ -10,9 +12,10 @@ from nbgrader.api import Gradebook
 from typer.testing import CliRunner
 
 from grader import cli
-from grader.classroom.grading import GradingError, _alone, grade_class
+from grader.classroom.grading import GradingError, _alone, grade_class, without_scripts
 from grader.exercises import EXERCISES
 from grader.judge.sandbox import why_not
+from grader.paths import NOTEBOOKS
 
 CHAPTER = students.CHAPTER
 # Where kernels cannot be shut in (macOS, Windows), the same is tested without.
@@ -265,3 +268,28 @@ def test_without_a_sandbox_nothing_is_graded_unless_it_is_asked_for(tmp_path, mo
     assert result.exit_code == 1 and not (tmp_path / "grading").exists()
     assert "nothing was graded" in result.output and "apt-get install bubblewrap" in result.output
     assert "--no-sandbox" in result.output
+
+
+def test_a_chapter_with_torch_is_refused_at_the_start_where_torch_is_missing(tmp_path, monkeypatch):
+    chapter = "06_qwen3_in_torch"
+    students.hand_in_one(tmp_path / "submitted", "ana")
+    folder = tmp_path / "submitted" / "ana" / chapter
+    folder.mkdir()
+    shutil.copy(NOTEBOOKS / chapter / f"{chapter}.ipynb", folder)
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "torch" else real(name, *a))
+    with pytest.raises(GradingError, match="06_qwen3_in_torch was handed in and needs torch"):
+        grade_class(tmp_path / "submitted", tmp_path / "grading", sandbox=False)
+
+
+def test_feedback_pages_run_no_scripts(graded):
+    page = next((graded.out / "feedback").rglob("*.html")).read_text(encoding="utf-8")
+    head = page.partition("<head>")[2]
+    assert head.startswith('<meta http-equiv="Content-Security-Policy" content="default-src \'none\'')
+    assert page.count("http-equiv") - page.count("data-http-equiv") == 1
+
+
+def test_a_page_without_a_head_is_shown_as_text():
+    assert without_scripts("<script>x</script>") == "<pre>&lt;script&gt;x&lt;/script&gt;</pre>"
+    made = without_scripts("<html><head></head><body><META HTTP-EQUIV='refresh' content='0;url=x'></body></html>")
+    assert "script-src" not in made and "data-http-equiv='refresh'" in made

@@ -4,6 +4,7 @@ import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
+from grader.classroom import preprocessors as module
 from grader.classroom.preprocessors import NO_RESULT, OnlyChecks, error_names
 from grader.classroom.repair import MAX_PRINTED, repair
 from grader.report import CHECK_MIME
@@ -50,3 +51,25 @@ def test_repair_keeps_the_last_copy_and_puts_back_what_is_missing():
     remarks = repair(mine, release)
     assert [c.metadata.get("nbgrader", {}).get("grade_id") for c in mine.cells] == [None, "a", None, "b"]
     assert remarks == ["the cell a stands there more than once", "the cell b was missing"]
+
+
+def test_repair_takes_the_marks_of_a_cell_from_the_release():
+    release = new_notebook(cells=[check_cell(grade_id="a")])
+    mine = new_notebook(cells=[check_cell(grade_id="a")])
+    mine.cells[0].metadata.nbgrader.update(grade=False, points=99)
+    assert repair(mine, release) == ["the marks of the cell a were changed"]
+    assert mine.cells[0].metadata.nbgrader == release.cells[0].metadata.nbgrader
+    assert mine.cells[0].metadata.nbgrader is not release.cells[0].metadata.nbgrader
+
+
+def test_messages_with_a_foreign_signature_count_as_a_kernel_that_is_lost(monkeypatch):
+    def talks_nonsense(self, cell, resources, index):
+        raise ValueError("Invalid Signature: b'00'")
+
+    monkeypatch.setattr(module.Execute, "preprocess_cell", talks_nonsense)
+    step = module.CourseExecute()
+    step.stopped_by, step.timed_out_before = "", False
+    first, _ = step.preprocess_cell(new_code_cell("1"), {}, 0)
+    second, _ = step.preprocess_cell(new_code_cell("2"), {}, 1)
+    assert error_names(first) == [module.KERNEL_DIED] and "copies" in first.outputs[0].evalue
+    assert error_names(second) == [module.NOT_RUN]

@@ -278,7 +278,7 @@ def test_d8_means_of_means():
         return sum(shares)
 
     report = graded(backward_in_micro_batches)
-    assert states(report) == [True, False, False, True]
+    assert states(report) == [True, False, False, True, True]
 
 
 def test_a_graph_is_alive_until_its_backward_pass():
@@ -291,7 +291,78 @@ def test_a_graph_is_alive_until_its_backward_pass():
         return sum(parts).item()
 
     report = graded(backward_in_micro_batches)
-    assert states(report) == [True, True, True, False] and "were in memory at one time" in str(report)
+    assert states(report)[:3] == [True, True, True] and not states(report)[4]
+    assert "were in memory at one time" in str(report)
+
+
+def micro_batches(look):
+    """The right loop; `look` is called with the function first and returns what is added to the loss."""
+
+    def backward_in_micro_batches(token_losses_of, mask, size, aggregate):
+        weights = torch.tensor(token_loss.token_weights(mask.numpy(), aggregate))
+        total = look(token_losses_of)
+        for rows in torch.arange(len(mask)).split(size):
+            loss = torch.where(mask[rows], token_losses_of(rows), 0.0).mul(weights[rows]).sum()
+            loss.backward()
+            total = total + loss.item()
+        return total
+
+    return backward_in_micro_batches
+
+
+def look_without_a_graph(token_losses_of):
+    with torch.no_grad():
+        return 0.0 * token_losses_of([0])[0, 0].item()
+
+
+def look_and_drop(token_losses_of):
+    return 0.0 * token_losses_of([0]).detach()[0, 0].item()
+
+
+@pytest.mark.parametrize("look", [look_without_a_graph, look_and_drop, lambda f: 0.0])
+def test_a_pass_whose_graph_is_dropped_takes_no_memory(look):
+    report = graded(micro_batches(look))
+    assert report.state == "right", str(report)
+
+
+def test_a_graph_that_is_told_to_stay_does():
+    def backward_in_micro_batches(token_losses_of, mask, size, aggregate):
+        weights, keep, total = torch.tensor(token_loss.token_weights(mask.numpy(), aggregate)), [], 0.0
+        for rows in torch.arange(len(mask)).split(size):
+            keep.append(torch.where(mask[rows], token_losses_of(rows), 0.0).mul(weights[rows]).sum())
+            keep[-1].backward(retain_graph=True)
+            total = total + keep[-1]
+        return total
+
+    report = graded(backward_in_micro_batches)
+    assert states(report) == [True, True, False, True, False] and report.mistake == "graphs kept"
+    assert "still hangs on its graph" in words(report)
+
+
+def test_two_boxes_behind_the_thinking():
+    def boxed_reward(completion, truth, finished):
+        import grpo
+
+        if not truth.strip():
+            raise ValueError("no truth")
+        boxes = [part.partition("}")[0].strip() for part in grpo.strip_reasoning(completion).split(r"\boxed{")[1:]]
+        return float(finished and truth in boxes)
+
+    report = graded(boxed_reward)
+    assert states(report) == [False, True, True, True] and report.mistake == "any box"
+
+
+def test_a_filling_inside_the_prompts_themselves_is_noted():
+    def left_pad(prompts, pad_id):
+        lengths, width = [len(prompt) for prompt in prompts], max(map(len, prompts))
+        for prompt in prompts:
+            while len(prompt) < width:
+                prompt.insert(0, pad_id)
+        mask = torch.arange(width) >= width - torch.tensor(lengths)[:, None]
+        return torch.tensor(prompts), mask, (mask.long().cumsum(dim=1) - 1).clamp(min=0)
+
+    report = graded(left_pad)
+    assert "changes its argument `prompts` in place" in words(report)
 
 
 def test_a12_a_guess_in_an_open_thought():
@@ -388,6 +459,15 @@ def test_e1_the_second_update_on_one_batch_is_clipped():
     twice = train_step._train_step(table, train_step._optimizer(1.0, 2), batch, max_norm=9.0)["weights"]
     np.testing.assert_allclose(once[0, :2], [0.35355, -0.35355], atol=1e-4)
     np.testing.assert_allclose(twice, once, atol=1e-9)
+
+
+def test_a_key_that_is_missing_is_named():
+    def train_step(*args, **kwargs):
+        found = step_of(["zero", "backward", "clip", "step"])(*args, **kwargs)
+        return {"loss": found["loss"], "norm": found["grad_norm"]}
+
+    report = graded(train_step)
+    assert states(report) == [True, True, True, True, False] and 'has no key "grad_norm"' in words(report)
 
 
 def test_an_attached_loss_is_noticed():

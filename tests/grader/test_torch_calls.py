@@ -77,6 +77,12 @@ def test_a_loss_with_an_axis_is_refused_as_backward_does():
     assert found["gradient"].startswith("a loss is a single number, and a tensor of float64 with shape (2,) came back")
 
 
+def test_a_loss_of_one_number_may_have_any_axes():
+    for shape in ((1,), (1, 1)):
+        passed, _ = graded(lambda x, scale, shape=shape: right(x, scale).reshape(shape))
+        assert passed["value"] and passed["gradient"]
+
+
 def test_no_gradient_mode_of_the_notebook_does_not_matter():
     with torch.no_grad():
         assert all(graded(right)[0].values())
@@ -122,6 +128,11 @@ def test_an_argument_changed_in_place_is_reported():
     (outcome,) = call_all(SCALED_SUM.on_plain_data(careless), [shared])
     assert outcome.changed_arguments == ("scale",)
     assert call_all(SCALED_SUM.on_plain_data(right), [shared])[0].changed_arguments == ()
+
+
+def test_a_list_without_arrays_is_the_callers_own():
+    rows, arrays = [[1, 2], [3]], [np.ones(2)]
+    assert torch_calls.to_torch(rows) is rows and torch_calls.to_torch(arrays) is not arrays
 
 
 def test_an_error_in_the_student_s_code_names_the_student_s_line():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,36 +16,56 @@ from grpo.token_loss import token_weights
 PADDING = 90.0  # what token losses are at the padding: who counts them sees it
 
 
+@dataclass(eq=False)
+class _Saved:
+    """What a graph keeps of a tensor; it dies when the graph lets go of it."""
+
+    tensor: Any
+
+
 @dataclass(frozen=True)
 class MicroBatches(Adapter):
     """Makes a small model of a table of token losses, lets the student's function run backward on it, and looks.
 
-    token_losses_of(rows) is a * table[rows] + b * table[rows]**2 / 10 with the parameters a = 1, b = 0. Plain value:
-    what came back, the gradient of the two parameters, and two numbers of rows: the most whose graph was alive at one
-    time, and the most that were asked for at once.
+    token_losses_of(rows) is a * table[rows] + b * table[rows]**2 / 10 with the parameters a = 1, b = 0, and NaN where
+    the table is. Plain value: what came back, the gradient of the two parameters, and two numbers of rows: the most
+    whose graph was alive at one time, and the most that were asked for at once.
+
+    A graph is alive as long as it holds what it saved for its backward pass: until that has run, unless it is told to
+    keep its graph, or until nobody can reach it any more. A call under torch.no_grad() has no graph.
     """
 
     def run(self, fn, names, args, kwargs):
         table, *rest = (to_torch(value) for value in args)
         parameters = torch.tensor([1.0, 0.0], dtype=torch.float64, requires_grad=True)
-        alive, rows_seen = {}, np.zeros(2, dtype=int)
+        alive, calls, rows_seen = {}, [0], np.zeros(2, dtype=int)
 
         def token_losses_of(rows):
             part = table[rows]
             if part.ndim != 2:
                 raise TypeError(f"rows is {rows}: pass a slice or a list of row numbers")
-            losses = parameters[0] * part + parameters[1] * part**2 / 10
-            number = len(alive)
-            alive[number] = len(part)
+            missing = torch.isnan(part)
+            real, number = part.masked_fill(missing, 0.0), calls.pop()
+            calls.append(number + 1)
+
+            def pack(tensor):
+                saved = _Saved(tensor)
+                alive[number] = len(part)
+                weakref.finalize(saved, alive.pop, number, None)
+                return saved
+
+            with torch.autograd.graph.saved_tensors_hooks(pack, lambda saved: saved.tensor):
+                losses = parameters[0] * real + parameters[1] * (real**2 / 10)
             rows_seen[:] = np.maximum(rows_seen, [sum(alive.values()), len(part)])
-            losses.register_hook(lambda gradient: alive.update({number: 0}))
-            return losses
+            return losses.masked_fill(missing, torch.nan)
 
         result = fn(token_losses_of, *rest)
         if result is None:
             return None
         if not isinstance(result, (torch.Tensor, np.generic, int, float)):
             result = f"a number is due, and {kind_of(result)} came back"
+        elif isinstance(result, torch.Tensor) and result.requires_grad:
+            result = "what came back still hangs on its graph. `.item()` makes a number of it, and the graph can go"
         gradient = parameters.grad
         if gradient is None:
             gradient = "no gradient arrives: `.backward()` was never called on something that depends on the losses"
@@ -52,9 +74,9 @@ class MicroBatches(Adapter):
 
 def _reference(token_losses_of, mask, size, aggregate):
     """The reference, in numpy; a table stands for the function."""
-    weights = token_weights(mask, aggregate)
-    value = float((weights * token_losses_of).sum())
-    gradient = np.array([value, (weights * token_losses_of**2).sum() / 10])
+    weights, losses = token_weights(mask, aggregate), np.where(mask, token_losses_of, 0.0)
+    value = float((weights * losses).sum())
+    gradient = np.array([value, (weights * losses**2).sum() / 10])
     return {"value": value, "gradient": gradient, "rows": np.full(2, min(size, len(mask)))}
 
 
@@ -67,9 +89,9 @@ def _lesson():
     return np.where(mask, np.array([[1.0], [4.0]]), PADDING), mask
 
 
-def _batch(rng, rows=5, width=4):
+def _batch(rng, rows=5, width=4, padding=PADDING):
     mask = mask_of(draw_lengths(rng, rows, width), width)
-    return np.where(mask, rounded(rng.uniform(-1.0, 3.0, mask.shape), 1), PADDING), mask
+    return np.where(mask, rounded(rng.uniform(-1.0, 3.0, mask.shape), 1), padding), mask
 
 
 def _of(aggregate):
@@ -91,11 +113,32 @@ def _large_batch(rng):
     return [call(*_batch(rng, rows=rows), size, "token_mean", note=_NOTE) for rows, size in ((4, 1), (7, 3))]
 
 
+def _nan_calls(rng):
+    mask = mask_of([1, 2], 2)
+    return [
+        call(np.where(mask, 1.0, np.nan), mask, 1, "rollout_mean", note=_NOTE),
+        call(*_batch(rng, padding=np.nan), 2, "token_mean", note=_NOTE),
+    ]
+
+
+def _untouched_by_nan(values, calls):
+    for i, value in enumerate(values):
+        for name in ("value", "gradient"):
+            if not isinstance(value[name], str) and not np.isfinite(np.asarray(value[name], dtype=float)).all():
+                what = "the loss that came back" if name == "value" else "the gradient of the parameters"
+                return i, f"{what} is NaN"
+        if isinstance(value["gradient"], str):
+            return i, value["gradient"]
+    return None
+
+
 def _few_rows_alive(values, calls):
     for i, (rows, one) in enumerate(zip(values, calls, strict=True)):
-        alive, size = int(rows[0]), one.args[2]
-        if alive == 0:
+        alive, asked, size = int(rows[0]), int(rows[1]), one.args[2]
+        if asked == 0:
             return i, "`token_losses_of` was never called"
+        if alive == 0:
+            return i, "`token_losses_of` was called without a graph only, as under torch.no_grad()"
         if alive > size:
             return i, f"the graphs of {alive} rollouts were in memory at one time; there is room for {size}"
     return None
@@ -182,7 +225,7 @@ def _backward_at_the_end(token_losses_of, mask, size, aggregate):
     for rows in _chunks(len(mask), size):
         total = total + _loss(token_losses_of(rows), weights[rows], mask[rows])
     total.backward()
-    return total
+    return total.item()
 
 
 def _backward_of_the_sum_each_time(token_losses_of, mask, size, aggregate):
@@ -190,6 +233,43 @@ def _backward_of_the_sum_each_time(token_losses_of, mask, size, aggregate):
     for rows in _chunks(len(mask), size):
         total = total + _loss(token_losses_of(rows), weights[rows], mask[rows])
         total.backward(retain_graph=True)
+    return total.item()
+
+
+def _graphs_kept(token_losses_of, mask, size, aggregate):
+    weights, losses = _weights(mask, aggregate), []
+    for rows in _chunks(len(mask), size):
+        losses.append(_loss(token_losses_of(rows), weights[rows], mask[rows]))
+        losses[-1].backward(retain_graph=True)
+    return sum(losses)
+
+
+def _total_with_its_graph(token_losses_of, mask, size, aggregate):
+    weights, total = _weights(mask, aggregate), 0.0
+    for rows in _chunks(len(mask), size):
+        loss = _loss(token_losses_of(rows), weights[rows], mask[rows])
+        loss.backward()
+        total = total + loss
+    return total
+
+
+def _nan_times_0(token_losses_of, mask, size, aggregate):
+    weights, total = _weights(mask, aggregate), 0.0
+    for rows in _chunks(len(mask), size):
+        loss = (weights[rows] * token_losses_of(rows)).sum()
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+def _value_first(token_losses_of, mask, size, aggregate):
+    """The value in a pass of its own, without a graph, and a look at one row that is thrown away."""
+    weights = _weights(mask, aggregate)
+    with torch.no_grad():
+        total = sum(_loss(token_losses_of([row]), weights[[row]], mask[[row]]).item() for row in range(len(mask)))
+    kind = token_losses_of([0]).detach().dtype
+    for rows in _chunks(len(mask), size):
+        _loss(token_losses_of(rows), weights[rows].to(kind), mask[rows]).backward()
     return total
 
 
@@ -240,7 +320,7 @@ BACKWARD_IN_MICRO_BATCHES = Exercise(
         ),
         Part(
             says="token_mean: the gradient of the full batch",
-            points=2,
+            points=1,
             calls=_of("token_mean"),
             entry="gradient",
             hint="By what is a token's loss divided in the full batch? A micro-batch does not know that number by "
@@ -254,12 +334,19 @@ BACKWARD_IN_MICRO_BATCHES = Exercise(
             hint="The losses of the micro-batches add up to it, if their gradients do.",
         ),
         Part(
+            says="NaN at the padding touches neither the gradient nor the loss",
+            points=1,
+            calls=_nan_calls,
+            holds=_untouched_by_nan,
+            hint="A weight of 0 does not help: 0 times NaN is NaN. Choose the zeros, as in exercise 4.",
+        ),
+        Part(
             says="never more than `size` rollouts in memory",
             points=1,
             calls=_large_batch,
             holds=_few_rows_alive,
             entry="rows",
-            hint="A graph lives until its backward pass has run.",
+            hint="A graph lives until its backward pass has run, or until nobody can reach it any more.",
         ),
     ),
     mistakes=(
@@ -329,6 +416,24 @@ BACKWARD_IN_MICRO_BATCHES = Exercise(
             "micro-batches. (`retain_graph=True` is nearly always a sign of such a slip.)",
         ),
         Mistake(
+            "graphs kept",
+            _graphs_kept,
+            "The numbers are right, but with `retain_graph=True` and the losses in a list every graph stays in "
+            "memory to the end: nothing is gained.",
+        ),
+        Mistake(
+            "loss with its graph",
+            _total_with_its_graph,
+            "The numbers are right, but the losses were added up with their graphs, and a tensor came back that still "
+            "hangs on them. A plain number is asked for.",
+        ),
+        Mistake(
+            "NaN times 0",
+            _nan_times_0,
+            "The padding was given the weight 0, and NaN times 0 is NaN: one such place, and the loss and all "
+            "weights of the model are NaN. Choose between two values instead.",
+        ),
+        Mistake(
             "no backward pass",
             _no_backward,
             "The loss is right, and no backward pass has run: the parameters have no gradient.",
@@ -343,6 +448,7 @@ BACKWARD_IN_MICRO_BATCHES = Exercise(
         Alternative("row by row", _row_by_row),
         Alternative("weights split like the rows", _split_weights),
         Alternative("slices", _changed()),
+        Alternative("the value first, without a graph", _value_first),
     ),
     shortcuts=("token_weights",),
     hint="Compute the weight of every token from the mask of the full batch, before the loop.",

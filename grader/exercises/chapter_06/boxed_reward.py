@@ -34,6 +34,8 @@ def _answers(rng):
         call(rf"<think>{thought}</think>The answer is {a}.", a, True, note="no box"),
         call(rf"\boxed{{{a}}}", a, True, note="no thinking at all"),
         call(rf"<think>{thought}</think>\boxed{{{wrong}}}", a, True),
+        call(rf"<think>{thought}</think>\boxed{{{wrong}}}, no: \boxed{{{a}}}", a, True, note="two boxes"),
+        call(rf"<think>{thought}</think>\boxed{{{a}}}, no: \boxed{{{wrong}}}", a, True, note="two boxes"),
     ]
 
 
@@ -68,6 +70,7 @@ def _errors(rng):
         call(r"<think>1</think>\boxed{}", "", True, note="an empty truth"),
         call(r"<think>1", "", False, note="an empty truth"),
         call(r"<think>1</think>\boxed{ }", "  ", True, note="a blank truth"),
+        call(r"<think>1", "  ", False, note="a blank truth"),
         call(rf"<think>1</think>\boxed{{{a}}}", a, True),
     ]
 
@@ -116,6 +119,10 @@ def _first_box(text, truth):
     return float(found is not None and found.group(1).strip() == truth.strip())
 
 
+def _any_box(text, truth):
+    return float(truth.strip() in [found.strip() for found in re.findall(r"\\boxed\{([^}]*)\}", text)])
+
+
 def _unstripped(text, truth):
     return float(grpo.extract_boxed_strict(text) == truth)
 
@@ -128,6 +135,12 @@ def _empty_is_equal(completion, truth, finished):
 def _truth_of_finished_only(completion, truth, finished):
     """The truth is looked at by `grpo.reward_rlvr` alone, which a cut-off rollout never reaches."""
     return grpo.reward_rlvr(grpo.strip_reasoning(completion), truth) if finished else 0.0
+
+
+def _blank_truth_of_finished_only(completion, truth, finished):
+    if truth == "":
+        raise ValueError("truth is empty")
+    return _truth_of_finished_only(completion, truth, finished)
 
 
 def _finished_turned_round(completion, truth, finished):
@@ -227,6 +240,17 @@ BOXED_REWARD = Exercise(
             "is soon found out.",
         ),
         Mistake(
+            "first box",
+            _of(grpo.strip_reasoning, _first_box),
+            "The first box behind the thinking was taken. Where an answer corrects itself, the last one counts.",
+        ),
+        Mistake(
+            "any box",
+            _of(grpo.strip_reasoning, _any_box),
+            "The truth in any of the boxes is paid. A policy that boxes every number from 0 to 99 is then always "
+            "right: only the last box counts.",
+        ),
+        Mistake(
             "no stripping of white space",
             _of(grpo.strip_reasoning, _unstripped),
             "White space inside the box was compared along: `{ 12 }` is not `12` then.",
@@ -261,6 +285,11 @@ BOXED_REWARD = Exercise(
             "truth not checked where the rollout was cut off",
             _truth_of_finished_only,
             "An empty truth goes unnoticed where the rollout was cut off. Look at it first.",
+        ),
+        Mistake(
+            "blank truth where the rollout was cut off",
+            _blank_truth_of_finished_only,
+            "A truth of white space alone goes unnoticed where the rollout was cut off. It is as good as empty.",
         ),
     ),
     alternatives=(

@@ -136,6 +136,21 @@ def _wrong_mask_with_its_positions(mask_of):
     return wrong
 
 
+def _is_right_padded(values, calls):
+    return any(len(set(map(len, one.args[0]))) > 1 for one in calls) and all(
+        np.array_equal(value["ids"], _right_padded(*one.args)[0].numpy())
+        for value, one in zip(values, calls, strict=True)
+    )
+
+
+def _is_inverted(values, calls):
+    return all(
+        np.array_equal(value["mask"], ~_left_pad(*one.args)["mask"])
+        and np.array_equal(value["ids"], _left_pad(*one.args)["ids"])
+        for value, one in zip(values, calls, strict=True)
+    )
+
+
 def _tensors_by_row(prompts, pad_id):
     width = max(len(prompt) for prompt in prompts)
     ids = torch.full((len(prompts), width), pad_id)
@@ -198,6 +213,7 @@ LEFT_PAD = Exercise(
             _right_padded,
             "The padding is on the right. Then the last column holds padding for all but the longest prompt, and the "
             "model is asked to go on from there.",
+            symptom=_is_right_padded,
         ),
         Mistake(
             "mask by token value",
@@ -209,6 +225,7 @@ LEFT_PAD = Exercise(
             "true at the padding",
             _wrong_mask_with_its_positions(_mask_inverted),
             "The mask is the wrong way round: the model would read the padding and nothing else.",
+            symptom=_is_inverted,
         ),
         Mistake(
             "padding read as text",

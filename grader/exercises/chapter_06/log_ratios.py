@@ -203,6 +203,11 @@ LOG_RATIOS = Exercise(
             "The ratios came back, and sums of ratios. Their logs are asked for; exp comes later, once.",
         ),
         Mistake(
+            "ratio instead of its log, 0 at padding",
+            _from(lambda new, old, mask: kept(_tokens_exp(new, old, mask), mask), _rollouts),
+            "The ratios came back, and sums of ratios. Their logs are asked for; exp comes later, once.",
+        ),
+        Mistake(
             "padding not masked",
             _from(_tokens_unmasked, _rollouts_unmasked),
             "What stands at the padding is in the result, and in the sums. The log-probs there are of tokens that "

@@ -46,9 +46,11 @@ def _shift_calls(rng):
 
 
 def _temperature_calls(rng):
+    half, ids, prompt = _batch(rng, rows=2, prompt=1, vocabulary=6, scale=5.0)
     return [
         call(np.array([[[2.0, 0.0], [0.0, 0.0]]]), np.array([[1, 0]]), 1, temperature=2.0),
         call(*_batch(rng), temperature=float(rng.choice([0.6, 0.7]))),
+        call(half.astype(np.float16), ids, prompt, temperature=0.7, note="logits in half precision"),
     ]
 
 
@@ -57,7 +59,7 @@ def _precision_calls(rng):
     # Multiples of 1/4 are exact in float32 as well.
     large = rng.integers(-4, 5, (1, 3, 4)) / 4 + rng.permutation([2000.0, -2000.0, 1999.0, 0.0])
     return [
-        call(large, np.array([[0, int(rng.integers(4)), int(rng.integers(4))]]), 1, note="large logits"),
+        call(large, np.array([[0, large[0, 0].argmax(), large[0, 1].argmin()]]), 1, note="large logits"),
         call(half.astype(np.float16), ids, prompt, note="logits in half precision"),
     ]
 
@@ -117,6 +119,10 @@ def _tokens_shifted_too(logits, token_ids, prompt_width, temperature=1.0):
 def _half_precision(logits, token_ids, prompt_width, temperature=1.0):
     table = torch.log_softmax(logits[:, prompt_width - 1 : -1] / temperature, dim=-1)
     return table.gather(-1, token_ids[:, prompt_width:, None]).squeeze(-1)
+
+
+def _divided_in_half_precision(logits, token_ids, prompt_width, temperature=1.0):
+    return _right(logits / temperature, token_ids, prompt_width, 1.0)
 
 
 def _whole_table(logits, token_ids, prompt_width, temperature=1.0):
@@ -185,7 +191,8 @@ LOGPROBS_FROM_LOGITS = Exercise(
             points=1,
             calls=_temperature_calls,
             entry="value",
-            hint="The policy sampled from softmax(logits / T). Its log-probs must sum to 1 after exp.",
+            hint="The policy sampled from softmax(logits / T). Its log-probs must sum to 1 after exp. Logits in half "
+            "precision become float32 before anything is computed with them.",
         ),
         Part(
             says="exact for large logits, and for logits in half precision",
@@ -270,6 +277,23 @@ LOGPROBS_FROM_LOGITS = Exercise(
             _table(_naive),
             "exp of a large logit is infinite, and the log of a small probability minus infinity. torch has a "
             "log-softmax in one piece that is not.",
+        ),
+        Mistake(
+            "log of torch's softmax",
+            _table(lambda rows, t: torch.log(torch.softmax(rows / t, dim=-1))),
+            "The softmax of a token that is far behind is 0, and its log minus infinity. torch has a log-softmax in "
+            "one piece that is exact there.",
+        ),
+        Mistake(
+            "minus log-probs",
+            _table(lambda rows, t: -torch.log_softmax(rows / t, dim=-1)),
+            "The sign is turned round: a log-prob is never above 0. (A cross-entropy is minus a log-prob.)",
+        ),
+        Mistake(
+            "divided by the temperature in half precision",
+            _divided_in_half_precision,
+            "The logits were divided by the temperature while still in half precision, which rounds them once more. "
+            "First float32, then the temperature.",
         ),
         Mistake(
             "log-softmax in half precision",

@@ -24,7 +24,8 @@ _ENDS, _LOGPS, _SHARES, _FRESH, _CACHE = slice(0, 3), slice(3, 6), slice(6, 7), 
 class Decoding(Adapter):
     """Hands the student's function a `step` made of the model's data, and notes how many tokens each call reads.
 
-    Plain value: {"ids", "logps", "read"}; read has one number per call of step.
+    Plain value: {"ids", "logps", "read", "moved"}; read has one number per call of step, and moved says whether the
+    generator stands elsewhere afterwards, as it must for the next batch.
     """
 
     def run(self, fn, names, args, kwargs):
@@ -40,13 +41,15 @@ class Decoding(Adapter):
             seen = seen + token_ids.shape[1]
             return table[token_ids[:, -1]] + drift[seen % len(drift)], {"tokens read": seen}
 
-        result = fn(step, *to_torch(rest))
+        rest = to_torch(rest)
+        before = rest[-1].get_state()
+        result = fn(step, *rest)
         if result is None:
             return None
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             return f"two tensors are due, ids and log-probs, and {kind_of(result)} came back"
         ids, logps = Tensors._read(result[0], "int"), Tensors._read(result[1], "float")
-        return {"ids": ids, "logps": logps, "read": read}
+        return {"ids": ids, "logps": logps, "read": read, "moved": not torch.equal(before, rest[-1].get_state())}
 
 
 def _sample(step, prompt_ids, max_new_tokens, temperature, stop_ids, pad_id, generator):
@@ -64,7 +67,7 @@ def _sample(step, prompt_ids, max_new_tokens, temperature, stop_ids, pad_id, gen
         running = running & ~np.isin(last, list(stop_ids))
         if not running.any():
             break
-    return {"ids": ids, "logps": logps, "read": read}
+    return {"ids": ids, "logps": logps, "read": read, "moved": True}
 
 
 # --- calls -----------------------------------------------------------------------------------------------------------
@@ -225,6 +228,8 @@ def _draws_are_fresh(values, calls):
         return "two generators with different seeds give the very same rollouts"
     if not np.array_equal(first, again):
         return "two generators with the same seed give different rollouts, so a run cannot be repeated"
+    if not all(value["moved"] for value in values):
+        return "the generator stands where it stood before: a second call with it gives the very same rollouts"
     return None
 
 
@@ -265,7 +270,7 @@ def _at(table, tokens):
 def _run(
     step, prompt_ids, max_new_tokens, temperature, stop_ids, pad_id, generator,
     draw=_draw, table_of=_log_softmax, logp_of=None, feed="token", logp_after=False, goes_on=False, keeps_stop=True,
-    together=False, late_logps=False, to_the_end=False,
+    together=False, late_logps=False, to_the_end=False, one_more=False, scores_stop=True,
 ):  # fmt: skip
     rows, stops = len(prompt_ids), torch.tensor(sorted(stop_ids))
     ids = torch.full((rows, max_new_tokens), pad_id)
@@ -279,12 +284,14 @@ def _run(
         stopped = torch.isin(tokens, stops)
         wanted = running if keeps_stop else running & ~stopped
         ids[:, t] = torch.where(wanted | goes_on, tokens, pad_id)
-        logps[:, t] = torch.where(wanted | goes_on | logp_after, own, 0.0)
+        logps[:, t] = torch.where((wanted & (scores_stop | ~stopped)) | goes_on | logp_after, own, 0.0)
         running = running & ~stopped
         everything = torch.cat([everything, tokens[:, None]], dim=1)
         if together and not running.all():
             break
         if not to_the_end and (t + 1 == max_new_tokens or not running.any()):
+            if one_more:
+                step(tokens[:, None], cache)
             break
         if feed == "token":
             logits, cache = step(tokens[:, None], cache)
@@ -304,6 +311,17 @@ def _changed(**places):
         return _run(step, prompt_ids, max_new_tokens, temperature, stop_ids, pad_id, generator, **places)
 
     return wrong
+
+
+def _own_generator(step, prompt_ids, max_new_tokens, temperature, stop_ids, pad_id, generator):
+    copy = torch.Generator().manual_seed(generator.initial_seed())
+    return _run(step, prompt_ids, max_new_tokens, temperature, stop_ids, pad_id, copy)
+
+
+def _one_row_at_a_time(step, prompt_ids, max_new_tokens, temperature, stop_ids, pad_id, generator):
+    settings = max_new_tokens, temperature, stop_ids, pad_id, generator
+    pairs = [_run(step, prompt_ids[row : row + 1], *settings) for row in range(len(prompt_ids))]
+    return tuple(torch.cat(parts) for parts in zip(*pairs, strict=True))
 
 
 def _draw_argmax(logps, generator):
@@ -398,6 +416,14 @@ def _looks_reseeded(values, calls):
     return len(np.unique(first, axis=0)) > 1 and np.array_equal(first, second) and np.array_equal(first, again)
 
 
+def _looks_copied(values, calls):
+    first, second, again = _fresh_ids(values)
+    stands = not any(value["moved"] for value in values[_FRESH])
+    return stands and np.array_equal(first, again) and not np.array_equal(first, second) and not _looks_the_same(
+        values, calls
+    ) and not _is_greedy(values, calls)  # fmt: skip
+
+
 def _looks_global(values, calls):
     first, _, again = _fresh_ids(values)
     return len(np.unique(first, axis=0)) > 1 and not np.array_equal(first, again)
@@ -407,6 +433,17 @@ def _looks_the_same(values, calls):
     return all(len(np.unique(ids, axis=0)) == 1 for ids in _fresh_ids(values)) and not np.array_equal(
         *_fresh_ids(values)[:2]
     )
+
+
+def _end_has_no_logp(values, calls):
+    def without(value, one):
+        return np.allclose(value["logps"], np.where(np.isin(value["ids"], list(one.args[4])), 0.0, due(value, one)),
+                           rtol=1e-4, atol=1e-4)  # fmt: skip
+
+    def due(value, one):
+        return _due_logps(one, value["ids"])
+
+    return not _right_logps(values, calls) and _every(values[_LOGPS], calls[_LOGPS], without)
 
 
 def _text_behind_the_end(values, calls):
@@ -444,17 +481,36 @@ def _all_stop_together(values, calls):
 
 def _grows(values):
     value = values[_CACHE][0]
-    return len(value["read"]) > 1 and value["read"][1] > 1
+    return len(value["read"]) > 1 and value["read"][1] == value["read"][0] + 1
+
+
+def _each_row_reads_its_prompt(values, calls):
+    value, one = values[_CACHE][0], calls[_CACHE][0]
+    rows, width = one.args[1].shape
+    return list(value["read"]).count(width) == rows and set(value["read"]) <= {1, width}
 
 
 def _two_tokens_only(values, calls):
     return int((_shares(values[_SHARES][0]) > 0).sum()) == 2
 
 
-def _reads_after_the_end(values, calls):
+def _steps_too_many(values, calls):
+    """How many calls of step there are too many, and whether they go on to the limit; None where all is not right."""
     right = _right_logps(values, calls) and _rows_end(values[_ENDS], calls[_ENDS]) is None
     value, one = values[_CACHE][1], calls[_CACHE][1]
-    return right and len(value["read"]) > int(_lengths(value["ids"], one.args[4]).max())
+    if not right or any(n != 1 for n in value["read"][1:]):
+        return None
+    return len(value["read"]) - int(_lengths(value["ids"], one.args[4]).max()), len(value["read"]) >= one.args[2]
+
+
+def _reads_after_the_end(values, calls):
+    found = _steps_too_many(values, calls)
+    return found is not None and found[0] > 1 and found[1]
+
+
+def _one_step_too_many(values, calls):
+    found = _steps_too_many(values, calls)
+    return found is not None and found[0] == 1
 
 
 # --- alternatives ----------------------------------------------------------------------------------------------------
@@ -538,7 +594,8 @@ SAMPLE_COMPLETIONS = Exercise(
             points=1,
             calls=_fresh_calls,
             holds=_draws_are_fresh,
-            hint="Hand the `generator` of the argument to every draw, and make none of your own.",
+            hint="Hand the `generator` of the argument to every draw, and make none of your own. Who draws from it "
+            "moves it on, so the next batch gets other numbers.",
         ),
         Part(
             says="the prompt is read once, then one token per step, and no step too many",
@@ -568,6 +625,13 @@ SAMPLE_COMPLETIONS = Exercise(
             "Different seeds give the same rollouts: a generator is made (or a seed set) inside the function. In a "
             "run, every batch would hold the same rollouts.",
             symptom=_looks_reseeded,
+        ),
+        Mistake(
+            "a generator made from the seed of the other",
+            _own_generator,
+            "A new generator was made from the seed of the one in the argument, which itself never moves on. In a run "
+            "with one generator every batch would be drawn with the same random numbers.",
+            symptom=_looks_copied,
         ),
         Mistake(
             "global random state",
@@ -600,6 +664,20 @@ SAMPLE_COMPLETIONS = Exercise(
             "The end token itself is missing, or its log-prob is. The policy chose to stop there; it must be possible "
             "to train that choice.",
             symptom=_end_is_missing,
+        ),
+        Mistake(
+            "end token without its log-prob",
+            _changed(scores_stop=False),
+            "The end token is there, and its log-prob is 0. The policy chose to stop; with the log-prob of that choice "
+            "it can be trained.",
+            symptom=_end_has_no_logp,
+        ),
+        Mistake(
+            "one row at a time",
+            _one_row_at_a_time,
+            "Every row was sampled by itself: the rollouts are right, and the batch, which makes sampling cheap, is "
+            "not used. `step` reads all rows at once.",
+            symptom=_each_row_reads_its_prompt,
         ),
         Mistake(
             "everything read again, with the cache",
@@ -688,6 +766,13 @@ SAMPLE_COMPLETIONS = Exercise(
             "The model goes on reading when there is nothing left to write, up to the limit. With a limit of 1000 and "
             "answers of 20 tokens that is nearly all of the time.",
             symptom=_reads_after_the_end,
+        ),
+        Mistake(
+            "one step too many",
+            _changed(one_more=True),
+            "After the last token `step` was called once more, and nobody uses what it says. Look whether all rows "
+            "have stopped before the call, not after it.",
+            symptom=_one_step_too_many,
         ),
     ),
     alternatives=(

@@ -114,6 +114,15 @@ def _untouched_by_nan(values, calls):
     return None
 
 
+def _no_gradient_elsewhere(values, calls):
+    for i, reached in enumerate(values):
+        if isinstance(reached, str):
+            return i, reached
+        if len(reached):
+            return i, f"a gradient arrived at {', '.join(f'`{name}`' for name in reached)}"
+    return None
+
+
 def _constant_calls(rng):
     return [call(*_ratios([1.1, 0.9], [1.0, -1.0])[:4], np.full((2, 1), -0.2), kl_coef=0.1)]
 
@@ -237,6 +246,7 @@ def _advantages_along_tokens(new_logps, old_logps, advantages, mask, ref_logps, 
 
 
 torch_loss = _changed()  # the right one, for other exercises
+loss_with = _changed  # one with a wrong place in it
 
 
 def _no_graph(new_logps, old_logps, advantages, mask, ref_logps, clip_eps=0.2, kl_coef=0.0):
@@ -320,6 +330,7 @@ TOKEN_GRPO_LOSS = Exercise(
             says="old and reference log-probs and advantages are constants",
             points=1,
             calls=_constant_calls,
+            holds=_no_gradient_elsewhere,
             entry="others",
             hint="In a real program they may come straight from a model, with a graph. Your loss should not rely on "
             "its caller.",
@@ -430,6 +441,17 @@ TOKEN_GRPO_LOSS = Exercise(
             "count.",
         ),
         Mistake(
+            "sum over rollouts",
+            _changed(average=lambda losses, mask: (losses.sum(dim=1) / mask.sum(dim=1)).sum()),
+            "The rollouts were added up; their mean is asked for. With more rollouts the step would grow.",
+        ),
+        Mistake(
+            "sum over all tokens",
+            _changed(average=lambda losses, mask: losses.sum()),
+            "All tokens of all rollouts were added up. Two means are asked for: over the tokens of each rollout, then "
+            "over rollouts.",
+        ),
+        Mistake(
             "mean over the padded width",
             _changed(average=lambda losses, mask: losses.mean()),
             "The mean runs over the padding as well: short rollouts are divided by too much.",
@@ -475,6 +497,7 @@ TOKEN_GRPO_LOSS = Exercise(
     alternatives=(
         Alternative("rollout by rollout", _by_loop),
         Alternative("computed in float32", _in_float32),
+        Alternative("a tensor of shape (1, 1)", lambda *args, **kwargs: torch_loss(*args, **kwargs).reshape(1, 1)),
         Alternative("masked_fill on all inputs", _changed(difference=lambda a, b, mask: (a - b).masked_fill(~mask, 0))),
     ),
     hint="Line by line as in chapter 03: ratio, two products, their minimum, k3. New are the mask and `.detach()`.",

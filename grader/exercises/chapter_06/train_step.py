@@ -16,7 +16,7 @@ from grader.exercises.chapter_06.common import (
     numpy_log_softmax,
     rounded,
 )
-from grader.exercises.chapter_06.token_grpo_loss import torch_loss
+from grader.exercises.chapter_06.token_grpo_loss import loss_with, torch_loss
 from grader.torch_calls import Adapter, kind_of, to_torch, torch
 from grpo import token_loss
 
@@ -28,9 +28,9 @@ SMALL = 1e-6  # torch.nn.utils.clip_grad_norm_ divides by the norm plus this
 class Training(Adapter):
     """Makes a policy of a table of logits and an SGD optimizer, and lets the student's function make its steps.
 
-    The optimizer comes as {"learning_rate", "updates", "left_over"}: how many steps are made on the batch, and the size
-    of a gradient that lies there from before. Plain value: the weights after the last step, and for each step the loss
-    and the norm that came back.
+    The optimizer comes as {"learning_rate", "momentum", "updates", "left_over"}: how many steps are made on the batch,
+    and the size of a gradient that lies there from before. Plain value: the weights after the last step, and for each
+    step the loss and the norm that came back.
     """
 
     def prepare(self):
@@ -40,9 +40,10 @@ class Training(Adapter):
     def run(self, fn, names, args, kwargs):
         table, optimizer, batch, *rest = args
         policy = _policy_class()(torch.from_numpy(table).clone())
-        sgd = torch.optim.SGD(policy.parameters(), lr=optimizer["learning_rate"])
+        sgd = torch.optim.SGD(policy.parameters(), lr=optimizer["learning_rate"], momentum=optimizer["momentum"])
         if optimizer["left_over"]:
-            policy.logits.grad = torch.full_like(policy.logits, optimizer["left_over"]).tril()
+            left_over = torch.full(table.shape, optimizer["left_over"], dtype=torch.float64).tril()
+            policy.first.grad, policy.others.grad = left_over[:, :1].clone(), left_over[:, 1:].clone()
         losses, norms, tensors = [], [], to_torch(batch)
         for _ in range(optimizer["updates"]):
             result = fn(policy, sgd, tensors, *rest, **kwargs)
@@ -56,8 +57,13 @@ class Training(Adapter):
 
     @staticmethod
     def _signals(result):
-        if not isinstance(result, dict) or not {"loss", "grad_norm"} <= set(result):
+        if not isinstance(result, dict):
             word = f'a dict with the keys "loss" and "grad_norm" is due, and {kind_of(result)} came back'
+            return word, word
+        missing = [f'"{name}"' for name in ("loss", "grad_norm") if name not in result]
+        if missing:
+            found = ", ".join(f'"{name}"' for name in result) or "none"
+            word = f"the dict that came back has no key {' and no key '.join(missing)}; its keys are: {found}"
             return word, word
         if any(isinstance(one, torch.Tensor) and one.requires_grad for one in result.values()):
             word = (
@@ -71,11 +77,15 @@ class Training(Adapter):
 @functools.cache
 def _policy_class():
     class Policy(torch.nn.Module):
-        """A table of logits, one row for each state."""
+        """A table of logits, one row for each state, in two parameters: the first column and the others."""
 
         def __init__(self, logits):
             super().__init__()
-            self.logits = torch.nn.Parameter(logits)
+            self.first, self.others = (torch.nn.Parameter(part.clone()) for part in (logits[:, :1], logits[:, 1:]))
+
+        @property
+        def logits(self):
+            return torch.cat([self.first, self.others], dim=1)
 
         def forward(self, states):
             return self.logits[states]
@@ -85,7 +95,7 @@ def _policy_class():
 
 def _train_step(policy, optimizer, batch, max_norm=1.0, clip_eps=0.2, kl_coef=0.0):
     """The reference, in numpy: the same steps with the hand-written gradient."""
-    table, losses, norms = policy.copy(), [], []
+    table, velocity, losses, norms = policy.copy(), 0.0, [], []
     states, tokens, mask = batch["states"], batch["tokens"], batch["mask"]
     settings = {"ref_logps": batch["ref_logps"], "clip_low": clip_eps, "clip_high": clip_eps, "kl_coef": kl_coef}
     one_hot = np.arange(_VOCABULARY) == tokens[..., np.newaxis]
@@ -99,15 +109,16 @@ def _train_step(policy, optimizer, batch, max_norm=1.0, clip_eps=0.2, kl_coef=0.
         norm = float(np.sqrt((gradient**2).sum()))
         losses.append(token_loss.token_grpo_loss(*args, **settings))
         norms.append(norm)
-        table = table - optimizer["learning_rate"] * min(1.0, max_norm / (norm + SMALL)) * gradient
+        velocity = optimizer["momentum"] * velocity + min(1.0, max_norm / (norm + SMALL)) * gradient
+        table = table - optimizer["learning_rate"] * velocity
     return {"weights": table, "signals": [losses, norms]}
 
 
 # --- batches ---------------------------------------------------------------------------------------------------------
 
 
-def _optimizer(learning_rate=0.5, updates=1, left_over=0.0):
-    return {"learning_rate": learning_rate, "updates": updates, "left_over": left_over}
+def _optimizer(learning_rate=0.5, updates=1, left_over=0.0, momentum=0.0):
+    return {"learning_rate": learning_rate, "momentum": momentum, "updates": updates, "left_over": left_over}
 
 
 def _two_coins():
@@ -161,6 +172,7 @@ def _later_calls(rng):
         _with(_two_coins(), _optimizer(1.0, 2), "two steps on one batch", max_norm=9.0),
         _with(_batch(rng), _optimizer(2.5, 3), note, max_norm=9.0, clip_eps=0.3),
         _with(_batch(rng, moved=0.7), _optimizer(1.5, 3), note, max_norm=9.0, kl_coef=0.4),
+        _with(_batch(rng), _optimizer(0.4, 3, momentum=0.8), f"{note}, with momentum", max_norm=9.0),
     ]
 
 
@@ -184,7 +196,7 @@ def _token_logits(policy, batch):
 
 
 def _norm_of(policy):
-    return torch.linalg.vector_norm(policy.logits.grad)
+    return torch.linalg.vector_norm(torch.cat([parameter.grad for parameter in policy.parameters()], dim=1))
 
 
 def _clip(policy, max_norm):
@@ -194,10 +206,11 @@ def _clip(policy, max_norm):
 def _step(
     policy, optimizer, batch, max_norm, clip_eps, kl_coef,
     order="zero backward clip step", logps_of=_token_logps, clip=_clip, old=None, ref=None, sign=1.0, mask=None,
+    loss_of=torch_loss,
     report=lambda loss, norm, policy: {"loss": loss.item(), "grad_norm": norm.item()},
 ):  # fmt: skip
     new = logps_of(policy, batch)
-    loss = sign * torch_loss(
+    loss = sign * loss_of(
         new,
         new.detach() if old == "recomputed" else batch["old_logps"],
         batch["advantages"],
@@ -236,8 +249,42 @@ def _clip_values(policy, max_norm):
 def _clip_to_length(policy, max_norm):
     """Every gradient gets the length max_norm, short ones too."""
     norm = _norm_of(policy)
-    policy.logits.grad *= max_norm / (norm + SMALL)
+    for parameter in policy.parameters():
+        parameter.grad *= max_norm / (norm + SMALL)
     return norm
+
+
+def _clip_one_by_one(policy, max_norm):
+    norm = _norm_of(policy)
+    for parameter in policy.parameters():
+        torch.nn.utils.clip_grad_norm_([parameter], max_norm)
+    return norm
+
+
+def _new_optimizer(policy, optimizer, batch, max_norm=1.0, clip_eps=0.2, kl_coef=0.0):
+    settings = optimizer.param_groups[0]
+    optimizer.zero_grad()
+    fresh = torch.optim.SGD(policy.parameters(), lr=settings["lr"], momentum=settings["momentum"])
+    return _step(policy, fresh, batch, max_norm, clip_eps, kl_coef)
+
+
+def _bounds_for_widths(policy, optimizer, batch, max_norm=1.0, clip_eps=0.2, kl_coef=0.0):
+    """clip_low = 1 - eps and clip_high = 1 + eps, passed to a loss that asks for widths."""
+
+    def surrogate(ratio, a, eps):
+        return torch.minimum(ratio * a, ratio.clamp(1 - (1 - eps), 1 + (1 + eps)) * a)
+
+    return _step(policy, optimizer, batch, max_norm, clip_eps, kl_coef, loss_of=loss_with(surrogate=surrogate))
+
+
+def _loss_after_the_step(policy, optimizer, batch, max_norm=1.0, clip_eps=0.2, kl_coef=0.0):
+    norm = _step(policy, optimizer, batch, max_norm, clip_eps, kl_coef)["grad_norm"]
+    fixed = (batch[name] for name in ("old_logps", "advantages", "mask", "ref_logps"))
+    return {"loss": torch_loss(_token_logps(policy, batch), *fixed, clip_eps, kl_coef).item(), "grad_norm": norm}
+
+
+def _token_probabilities(policy, batch):
+    return torch.exp(_token_logps(policy, batch))
 
 
 def _clip_at_1(policy, max_norm):
@@ -299,12 +346,12 @@ TRAIN_STEP = Exercise(
             hint="torch.nn.utils has a function for it. It must see the gradient before the optimizer does.",
         ),
         Part(
-            says="several steps on one batch: old and reference stay what they are",
+            says="several steps on one batch: old, reference and optimizer stay what they are",
             points=2,
             calls=_later_calls,
             entry="weights",
             hint="The old log-probs were captured while sampling, those of the reference computed once. Both are in "
-            "the batch.",
+            "the batch. The optimizer remembers earlier steps, too.",
         ),
         Part(
             says="the loss before the step, and the gradient's length before it is shortened",
@@ -324,6 +371,11 @@ TRAIN_STEP = Exercise(
             "zero_grad before the step",
             _changed(order="backward zero step"),
             "The weights do not move: the gradient was emptied between the backward pass and the step.",
+        ),
+        Mistake(
+            "zero_grad between backward and shortening",
+            _changed(order="backward zero clip step"),
+            "The weights do not move: the gradient was emptied right after the backward pass, before anybody used it.",
         ),
         Mistake(
             "no step",
@@ -359,6 +411,12 @@ TRAIN_STEP = Exercise(
             "would move as far as ever.",
         ),
         Mistake(
+            "each parameter shortened by itself",
+            _changed(clip=_clip_one_by_one),
+            "Each parameter's gradient was shortened by itself. The length is that of all of them together, and so the "
+            "direction of the step stays what it is.",
+        ),
+        Mistake(
             "max_norm fixed",
             _changed(clip=_clip_at_1),
             "The gradient is shortened to 1, whatever `max_norm` says.",
@@ -375,6 +433,12 @@ TRAIN_STEP = Exercise(
             "The penalty compares with the old policy, which follows the training: over a long run nothing holds it.",
         ),
         Mistake(
+            "a new optimizer in each step",
+            _new_optimizer,
+            "Each step was made by an optimizer of its own. What the one that was handed in remembers of earlier steps "
+            "(momentum, Adam's running means) is lost then.",
+        ),
+        Mistake(
             "kl_coef not passed on",
             _kl_forgotten,
             "The penalty is missing: `kl_coef` changes nothing.",
@@ -383,6 +447,17 @@ TRAIN_STEP = Exercise(
             "clip_eps not passed on",
             _clip_eps_fixed,
             "The clip range is .2, whatever `clip_eps` is passed in.",
+        ),
+        Mistake(
+            "clip bounds for clip widths",
+            _bounds_for_widths,
+            "The clip hardly ever acts: `clip_low` and `clip_high` are widths, the distances from 1, and got the "
+            "bounds.",
+        ),
+        Mistake(
+            "probabilities for log-probs",
+            _changed(logps_of=_token_probabilities),
+            "The probabilities of the tokens were used as log-probs: softmax where log-softmax is due.",
         ),
         Mistake(
             "logits taken for log-probs",
@@ -399,6 +474,12 @@ TRAIN_STEP = Exercise(
             _changed(report=lambda loss, norm, policy: {"loss": loss.item(), "grad_norm": _norm_of(policy).item()}),
             "The step is right. The length that came back is that of the shortened gradient: it never says more than "
             "`max_norm`, and hides just the steps that one should know about.",
+        ),
+        Mistake(
+            "loss after the step",
+            _loss_after_the_step,
+            "The step is right. The loss that came back is that of the policy after it; the one before the step is "
+            "asked for.",
         ),
         Mistake(
             "graph kept",
