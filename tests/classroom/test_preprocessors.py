@@ -73,3 +73,10 @@ def test_messages_with_a_foreign_signature_count_as_a_kernel_that_is_lost(monkey
     second, _ = step.preprocess_cell(new_code_cell("2"), {}, 1)
     assert error_names(first) == [module.KERNEL_DIED] and "copies" in first.outputs[0].evalue
     assert error_names(second) == [module.NOT_RUN]
+
+
+def test_another_checksum_is_put_right_without_a_word():
+    release, mine = (new_notebook(cells=[check_cell(grade_id="a")]) for _ in range(2))
+    release.cells[0].metadata.nbgrader.checksum = "new"
+    assert repair(mine, release) == []
+    assert mine.cells[0].metadata.nbgrader.checksum == "new"
