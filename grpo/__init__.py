@@ -37,6 +37,7 @@ from grpo.logprobs import (
     entropy,
     log_softmax,
     masked_sum,
+    nucleus_logprobs,
     sequence_logprob,
     token_logprobs,
 )
@@ -92,6 +93,7 @@ __all__ = [
     "log_softmax",
     "masked_sum",
     "no_signal_probability",
+    "nucleus_logprobs",
     "policy_gradient_analytic",
     "policy_gradient_objective",
     "reverse_kl_gradient",

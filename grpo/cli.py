@@ -107,7 +107,11 @@ def _knob(help_text, *names, **limits):
 @train_app.command()
 def qwen3(
     model: Annotated[
-        str | None, typer.Option(help="tiny, a hub name such as Qwen/Qwen3-0.6B-Base, or a folder. (default: tiny)")
+        str | None,
+        typer.Option(
+            help="tiny, a hub name such as Qwen/Qwen3-0.6B-Base, a folder, or real-shape: a rehearsal with random "
+            "weights in the shape of Qwen3-0.6B. (default: tiny)"
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="New folder for signals and checkpoints; without it nothing is kept.")
@@ -136,6 +140,14 @@ def qwen3(
     ] = None,
     plot_file: PlotOption = None,
     json_file: JsonOption = None,
+    max_memory: Annotated[
+        str | None,
+        typer.Option(
+            help="Such as 15GB: choose waves, micro-batches, checkpointing and, on a GPU, half precision to fit, and "
+            "say what was chosen."
+        ),
+    ] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Show the memory plan and stop.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the memory plan, take one step, keep nothing.")
     ] = False,
@@ -145,7 +157,10 @@ def qwen3(
     max_new_tokens: Annotated[int | None, _knob("Longest completion, in tokens.", min=1)] = None,
     temperature: Annotated[float | None, _knob("Of the sampling; above 0.")] = None,
     prompt_style: Annotated[str | None, _knob("plain, base, step_by_step, chat_thinking or chat_direct.")] = None,
-    rollout_dtype: Annotated[str | None, _knob("float32, or bfloat16: samples from a rounded copy.")] = None,
+    rollout_dtype: Annotated[str | None, _knob("float32; bfloat16 or float16: samples from a rounded copy.")] = None,
+    precision: Annotated[
+        str | None, _knob("Of the training pass: float32, bfloat16, or float16 for a GPU without bfloat16.")
+    ] = None,
     learning_rate: Annotated[float | None, _knob("Of AdamW.")] = None,
     warmup_steps: Annotated[
         int | None, _knob("Iterations in which the learning rate rises.", "--warmup", min=0)
@@ -161,6 +176,7 @@ def qwen3(
     scale_by_std: Annotated[
         bool | None, _knob("Divide advantages by the group's std.", "--scale-by-std/--no-scale-by-std")
     ] = None,
+    rollout_wave: Annotated[int | None, _knob("Rollouts decoded at a time: memory.", "--wave", min=1)] = None,
     micro_batch_size: Annotated[
         int | None, _knob("Rollouts per backward pass: memory.", "--micro-batch", min=1)
     ] = None,
@@ -189,11 +205,84 @@ def qwen3(
 
 
 @app.command()
+def evaluate(
+    model: Annotated[
+        str,
+        typer.Option(
+            help="tiny or real-shape (random weights), a hub name such as Qwen/Qwen3-0.6B-Base, a folder with a model, "
+            "the --out folder of a run of grpo train qwen3, or one of its checkpoints."
+        ),
+    ] = "tiny",
+    data: Annotated[
+        str,
+        typer.Option(help="arithmetic, a file (.jsonl, .json, .csv, .parquet), or a hub name: HuggingFaceH4/MATH-500."),
+    ] = "arithmetic",
+    split: Annotated[str, typer.Option(help="Part of the data: test, validation, train.")] = "test",
+    votes: Annotated[
+        int | None, typer.Option(min=1, help="Answers per problem; the majority counts. (default: 1, greedy)")
+    ] = None,
+    temperature: Annotated[float | None, typer.Option(help="Of the sampling of votes. (default: 0.7)")] = None,
+    controls: Annotated[
+        bool,
+        typer.Option("--controls", help="Three rows: the plain prompt, step by step, and a majority vote on top."),
+    ] = False,
+    reward: Annotated[
+        str | None,
+        typer.Option(help="strict: the text in the last box; math: its value. (default: strict for sums, else math)"),
+    ] = None,
+    style: Annotated[
+        str | None,
+        typer.Option(help="plain, base, step_by_step, chat_thinking or chat_direct. (default: the run's; base)"),
+    ] = None,
+    max_new_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Longest answer, in tokens. (default: the run's; 26 for tiny, 2048)")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first problems.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="Answers at a time: memory. (default: 256, or 32)")] = None,
+    device: Annotated[str, typer.Option(help="cpu, or cuda.")] = "cpu",
+    dtype: Annotated[
+        str | None,
+        typer.Option(help="Of the products: float32, bfloat16 or float16. (default: what the device is fast at)"),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the sampling, and of random weights.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="New folder for the answers, kept as soon as they are there.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the evaluation in --out.")] = False,
+    json_file: JsonOption = None,
+) -> None:
+    """How many problems a Qwen3 model answers right, and what the same model does when it is asked otherwise."""
+    options = locals()
+    _require_folder(json_file, "--json")
+    missing = _missing_libraries(QWEN3_LIBRARIES)
+    if missing:
+        raise typer.BadParameter(f"a Qwen3 model needs {' and '.join(missing)}: {INSTALL_QWEN3}")
+    from grpo.qwen3.evaluate_command import evaluate_from_command_line
+
+    result = evaluate_from_command_line(console, options)
+    if json_file is not None:
+        _write_json(json_file, result)
+
+
+@app.command()
 def bench(
     names: Annotated[list[str] | None, typer.Argument(help="Benchmarks; default all.", metavar="[NAME]...")] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(help="With qwen3: cuda or cpu; the shape of Qwen3-0.6B there, instead of comparisons on a CPU."),
+    ] = None,
+    tiny: Annotated[
+        bool, typer.Option("--tiny", help="With --device: the tiny model; every line, in a minute.")
+    ] = False,
+    seconds: Annotated[
+        float, typer.Option(min=1.0, help="With --device: of all; what does not fit is left out.")
+    ] = 540.0,
     json_file: JsonOption = None,
 ) -> None:
     """Run benchmarks and print their tables. Use one thread: OMP_NUM_THREADS=1."""
+    if device is not None or tiny:
+        _bench_device(names, device, tiny, seconds, json_file)
+        return
     known = benchmarks()
     for name in names or []:
         if name not in known:
@@ -210,6 +299,23 @@ def bench(
         results[name] = known[name]()(console)
     if json_file is not None:
         _write_json(json_file, results)
+
+
+def _bench_device(names, device, tiny, seconds, json_file):
+    if list(names or []) != ["qwen3"] or device is None:
+        raise typer.BadParameter("--device and --tiny are for one benchmark: grpo bench qwen3 --device cuda")
+    _require_folder(json_file, "--json")
+    missing = _missing_libraries(QWEN3_LIBRARIES)
+    if missing:
+        raise typer.BadParameter(f"benchmark qwen3 needs {' and '.join(missing)}: {INSTALL_QWEN3}")
+    from grpo.qwen3.bench_device import bench_device
+
+    try:
+        result = bench_device(console, device, tiny, seconds)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    if json_file is not None:
+        _write_json(json_file, {"qwen3": result})
 
 
 def benchmarks():

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from grpo.checks import as_count, as_floats, as_integers, as_mask, as_positive
+from grpo.checks import as_count, as_floats, as_integers, as_mask, as_nonnegative, as_positive
 
 
 def log_softmax(logits):
@@ -104,6 +104,37 @@ def sequence_logprob(logits, token_ids, prompt_len, temperature=1.0):
     Returns: float.
     """
     return float(token_logprobs(logits, token_ids, prompt_len, temperature).sum())
+
+
+def nucleus_logprobs(logits, top_p, temperature=1.0):
+    """Log-probabilities of the distribution that a top-p ("nucleus") sampler draws from.
+
+    The sampler sorts the tokens from likely to unlikely, keeps the shortest list whose probability reaches top_p,
+    and draws from it. Log-probs of the full softmax belong to another distribution: their ratio to these is the
+    kept mass, below 1 although nothing was trained.
+
+    Args:
+        logits: (..., V), as in `log_softmax`. Of equal logits the one with the smaller id comes first.
+        top_p: 0 .. 1. The token that crosses it is kept; 1 keeps every token, 0 the most likely one.
+        temperature: logits are divided by it before anything else; > 0.
+
+    Returns: (..., V) float64, in nats, each <= 0; -inf for tokens that are never drawn.
+
+    Raises: ValueError as in `log_softmax`, or if top_p or temperature is out of range.
+
+    Source: Holtzman et al., The Curious Case of Neural Text Degeneration (arXiv 1904.09751), section 3.1.
+    """
+    top_p = as_nonnegative(top_p, "top_p")
+    if top_p > 1:
+        raise ValueError(f"top_p is {top_p}: pass a probability, 0 .. 1")
+    scaled = as_floats(logits, "logits") / as_positive(temperature, "temperature")
+    ranked = -np.sort(-log_softmax(scaled))
+    order, chances = np.argsort(-scaled, stable=True), np.exp(ranked)
+    # In floats the running sum may be 1 long before the last token, so top_p = 1 is no matter of comparing.
+    needed = (np.cumsum(chances, axis=-1) - chances < top_p) | (top_p == 1)
+    needed[..., 0] = True
+    np.put_along_axis(scaled, order, np.where(needed, ranked, -np.inf), axis=-1)
+    return log_softmax(scaled)
 
 
 def completion_mask(completion_ids, stop_ids):

@@ -16,19 +16,24 @@ from rich.table import Column, Table
 from grpo.qwen3.arithmetic import load_arithmetic
 from grpo.qwen3.checkpoint import CheckpointError, RunFolder
 from grpo.qwen3.evaluate import evaluate
+from grpo.qwen3.fit import fit_to_memory, parse_bytes
 from grpo.qwen3.guards import NotFiniteError, OutOfMemoryError
 from grpo.qwen3.health import sicknesses
 from grpo.qwen3.memory import memory_plan, memory_table, readable_bytes
-from grpo.qwen3.model import load_model
+from grpo.qwen3.model import load_model, real_shape_config, tiny_model
 from grpo.qwen3.plot import plot_health
+from grpo.qwen3.precision import native_half
 from grpo.qwen3.problems import read_problems
 from grpo.qwen3.prompts import encode_prompt
 from grpo.qwen3.recipes import RECIPES, cold_started
-from grpo.qwen3.rewards import boxed_reward
+from grpo.qwen3.rewards import RandomReward, boxed_reward
 from grpo.qwen3.settings import GRPOSettings
+from grpo.qwen3.tokenizer import tiny_tokenizer
 from grpo.qwen3.trainer import Trainer
 
 TINY = "tiny"
+# A rehearsal without a download: the shape of Qwen3-0.6B with random weights.
+REAL_SHAPE = "real-shape"
 # Where to start from with a published model; the tiny one has the defaults of GRPOSettings.
 PUBLISHED = {
     "steps": 50,
@@ -43,9 +48,11 @@ PUBLISHED = {
     "checkpoint_layers": True,
     "checkpoint_every": 10,
 }
+# Its random weights can learn nothing, so coins are thrown for the rewards; its tokenizer is the tiny one.
+REHEARSAL = {**PUBLISHED, "prompt_style": "plain"}
 REWARDS = ("strict", "math")
-# Test problems for a published model (False) and for the tiny one (True), unless told otherwise.
-EVALUATE = (200, 1000)
+# Test problems for the tiny model, a rehearsal and a published model, unless told otherwise.
+EVALUATE = {TINY: 1000, REAL_SHAPE: 0, None: 200}
 PLOT_EVERY = 5
 LINE = {
     "reward": "reward",
@@ -72,7 +79,8 @@ LABELS = {
 class RunOptions:
     """What the command line says beside the settings of GRPO. None: what suits the model, or what the run has.
 
-    model: "tiny" (default), a hub name or a folder.
+    model: "tiny" (default), a hub name, a folder, or "real-shape" for a rehearsal: the shape of Qwen3-0.6B with random
+        weights, and coins for rewards.
     out: folder for metrics and checkpoints.
     resume: go on with the run in `out`.
     device: "cpu" or "cuda".
@@ -81,6 +89,8 @@ class RunOptions:
     cold_start: whether a tiny model is taught the form of the answers first (default: yes).
     evaluate: test problems answered before and after; 0 for none.
     plot_file: file for the picture of the run's health.
+    max_memory: such as "15GB": waves, micro-batches, checkpointing and, on a GPU, half precision are chosen to fit.
+    plan: show the memory plan, and stop before any weights are loaded onto the device.
     dry_run: show the memory plan, take one step, and keep nothing.
     """
 
@@ -94,9 +104,13 @@ class RunOptions:
     cold_start: bool | None = None
     evaluate: int | None = None
     plot_file: Path | None = None
+    max_memory: str | None = None
+    plan: bool = False
     dry_run: bool = False
 
     def __post_init__(self):
+        if self.max_memory is not None:
+            parse_bytes(self.max_memory)
         if self.reward not in (None, *REWARDS):
             raise ValueError(f"reward is {self.reward!r}: choose {' or '.join(map(repr, REWARDS))}")
 
@@ -108,7 +122,7 @@ class RunOptions:
             "data": None if self.data is None else str(self.data),
             "test_data": None if self.test_data is None else str(self.test_data),
             "reward": self.reward or REWARDS[0],
-            "evaluate": EVALUATE[model == TINY] if self.evaluate is None else self.evaluate,
+            "evaluate": EVALUATE.get(model, EVALUATE[None]) if self.evaluate is None else self.evaluate,
         }
 
 
@@ -122,7 +136,7 @@ class TrainingFailed(RuntimeError):
 
 def default_settings(model, **changes):
     """The settings for a model, with some changed. Raises ValueError for a bad one."""
-    return GRPOSettings(**{**({} if model == TINY else PUBLISHED), **changes})
+    return GRPOSettings(**{**{TINY: {}, REAL_SHAPE: REHEARSAL}.get(model, PUBLISHED), **changes})
 
 
 def prepare(options, changes):
@@ -142,14 +156,19 @@ def prepare(options, changes):
         model = options.model or TINY
         if options.cold_start and (model != TINY or options.data is not None):
             raise ValueError("--cold-start is for --model tiny and its own problems: leave it out")
-        if options.out is not None and not options.dry_run:
+        if options.out is not None and not (options.dry_run or options.plan):
             RunFolder(options.out).require_free()
         return default_settings(model, **changes)
 
     if options.out is None:
         raise ValueError("--resume needs --out: the folder of the run to go on with")
-    if options.dry_run:
-        raise ValueError("--dry-run keeps nothing and resumes nothing: leave out one of the two")
+    if options.dry_run or options.plan:
+        raise ValueError("--dry-run and --plan keep nothing and resume nothing: leave out one of the two")
+    if options.max_memory is not None:
+        raise ValueError(
+            "--max-memory chooses for a new run: to go on in less memory, give --wave, --micro-batch or "
+            "--checkpoint-layers"
+        )
     notes = RunFolder(options.out).about()["notes"]
     for name, value in options.notes().items():
         if getattr(options, name) is not None and value != notes[name]:
@@ -203,9 +222,12 @@ def run_command(console, options, changes):
         TrainingFailed in it.
     """
     settings = prepare(options, changes)
-    if options.dry_run:
-        return dry_run(console, options, settings)
-    trainer, test = resume(console, options, changes) if options.resume else start(console, options, settings)
+    if options.dry_run or options.plan:
+        return dry_run(console, options, settings, keep=tuple(changes))
+    if options.resume:
+        trainer, test = resume(console, options, changes)
+    else:
+        trainer, test = start(console, options, settings, keep=tuple(changes))
     console.print(_headline(trainer), highlight=False)
     try:
         train_live(console, trainer, options.plot_file)
@@ -223,20 +245,23 @@ def run_command(console, options, changes):
     }
 
 
-def start(console, options, settings):
+def start(console, options, settings, keep=()):
     """A trainer at step 0: model, cold start for a tiny one, and what it can do before.
+
+    keep: names of the settings given on the command line, which --max-memory leaves as they are.
 
     Returns: (Trainer, list of test problems, empty if there are none).
     """
     notes = options.notes()
     problems, test = _problems(notes)
-    reward = _reward(notes["reward"])
+    reward = _reward(notes, settings.seed)
     if notes["model"] == TINY and options.cold_start is not False and options.data is None:
         load_model(TINY, device=options.device)  # a device that is not there is said before the cold start
         model, tokenizer, notes["cold_start"] = _cold_start(console, settings)
         model.to(options.device)
     else:
-        model, tokenizer = load_model(notes["model"], device=options.device, seed=settings.seed)
+        model, tokenizer = _load(options, settings)
+    settings, notes["memory"] = _fitted(console, options, settings, keep, model.config, tokenizer, problems)
     notes["before"] = _accuracy(console, model, tokenizer, test, settings, reward)
     return Trainer(model, tokenizer, problems, reward, settings, out_dir=options.out, notes=notes), test
 
@@ -245,7 +270,7 @@ def resume(console, options, changes):
     """The trainer of the run in options.out. Returns and raises as `start`, and as `Trainer.resume`."""
     notes = RunFolder(options.out).about()["notes"]
     problems, test = _problems(notes)
-    trainer = Trainer.resume(options.out, problems, _reward(notes["reward"]), device=options.device, **changes)
+    trainer = Trainer.resume(options.out, problems, _reward(notes), device=options.device, **changes)
     for fault in trainer.record.faults:
         console.print(f"passed over a damaged checkpoint: {fault}", style="yellow", highlight=False, soft_wrap=True)
     if trainer.steps_done > trainer.settings.steps:
@@ -272,6 +297,8 @@ def train_live(console, trainer, plot=None):
         task = progress.add_task("grpo", total=trainer.settings.steps, completed=trainer.steps_done, signals="")
 
         def show(trainer, signals):
+            if signals["skipped_updates"]:
+                console.print(_skipped(trainer.steps_done, signals), style="yellow", highlight=False)
             progress.update(task, completed=trainer.steps_done, signals=_one_line(signals))
             for kind, warning in sicknesses(trainer.history).items():
                 if kind not in said:
@@ -313,16 +340,30 @@ def stop_request(console):
             signal.signal(number, handler)
 
 
-def dry_run(console, options, settings):
-    """The memory plan and one step, without a cold start, and nothing is kept. Returns: dict of all numbers."""
+def dry_run(console, options, settings, keep=()):
+    """The memory plan and, unless only that is asked for, one step, without a cold start; nothing is kept.
+
+    keep: as in `start`.
+
+    Returns: dict of all numbers.
+    """
     notes = options.notes()
     problems, _ = _problems(notes)
     idle = _peak_memory(options.device)
-    model, tokenizer = load_model(notes["model"], device=options.device, seed=settings.seed)
-    width = max(len(encode_prompt(tokenizer, problem.prompt, settings.prompt_style)) for problem in problems)
-    plan = memory_plan(model.config, settings, width, options.device)
+    if options.plan and notes["model"] == REAL_SHAPE:
+        model, config, tokenizer = None, real_shape_config(), tiny_tokenizer()
+    else:
+        model, tokenizer = _load(options, settings, "cpu" if options.plan else options.device)
+        config = model.config
+    settings, choices = _fitted(console, options, settings, keep, config, tokenizer, problems)
+    plan = memory_plan(config, settings, _prompt_width(tokenizer, problems, settings), options.device)
     console.print(memory_table(plan))
-    trainer = Trainer(model, tokenizer, problems, _reward(notes["reward"]), settings)
+    items = {item.name: {"sampling": item.sampling, "training": item.training} for item in plan.items}
+    peaks = {"sampling": plan.sampling, "training": plan.training}
+    result = {"settings": asdict(settings), "plan": items, "planned_peaks": peaks, "choices": choices}
+    if options.plan:
+        return result
+    trainer = Trainer(model, tokenizer, problems, _reward(notes, settings.seed), settings)
     signals = trainer.step()
     console.print(
         f"one step: {signals['wall_seconds']:.1f} s, {signals['sampling_seconds']:.1f} s of them sampling; "
@@ -336,8 +377,7 @@ def dry_run(console, options, settings):
             f"peak memory {what}: {readable_bytes(peak)}, {readable_bytes(idle)} of them before the model was loaded",
             highlight=False,
         )
-    items = {item.name: {"sampling": item.sampling, "training": item.training} for item in plan.items}
-    return {"settings": asdict(settings), "plan": items, "signals": [signals], "peak_bytes": peak, "idle_bytes": idle}
+    return {**result, "signals": [signals], "peak_bytes": peak, "idle_bytes": idle}
 
 
 def result_table(trainer, after):
@@ -380,6 +420,31 @@ class _Stop:
     asked = False
 
 
+def _load(options, settings, device=None):
+    """(model, tokenizer) that the options name."""
+    name, device = options.notes()["model"], device or options.device
+    if name == REAL_SHAPE:
+        load_model(TINY, device=device)  # a device that is not there is said before the weights are drawn
+        return tiny_model(settings.seed, real_shape_config()).to(device), tiny_tokenizer()
+    return load_model(name, device=device, seed=settings.seed)
+
+
+def _prompt_width(tokenizer, problems, settings):
+    return max(len(encode_prompt(tokenizer, problem.prompt, settings.prompt_style)) for problem in problems)
+
+
+def _fitted(console, options, settings, keep, config, tokenizer, problems):
+    """The settings, and what was chosen for --max-memory (list of str, said on the console; None without it)."""
+    if options.max_memory is None:
+        return settings, None
+    width = _prompt_width(tokenizer, problems, settings)
+    budget, half = parse_bytes(options.max_memory), native_half(options.device)
+    fit = fit_to_memory(config, settings, width, budget, options.device, half=half, keep=keep)
+    for choice in fit.choices:
+        console.print(f"--max-memory {options.max_memory}: {choice}", highlight=False, soft_wrap=True)
+    return fit.settings, list(fit.choices)
+
+
 def _problems(notes):
     """(training problems, test problems) as the notes of a run name them."""
     if notes["data"] is None:
@@ -388,8 +453,10 @@ def _problems(notes):
     return read_problems(notes["data"]), test[: notes["evaluate"]]
 
 
-def _reward(name):
-    if name == "strict":
+def _reward(notes, seed=0):
+    if notes["model"] == REAL_SHAPE:
+        return RandomReward(seed)  # of a run that goes on, the checkpoint says where the coin stands
+    if notes["reward"] == "strict":
         return boxed_reward
     from grpo.qwen3.math_rewards import MathReward
 
@@ -450,6 +517,15 @@ def _headline(trainer):
     return (
         f"GRPO on {trainer.notes['model']}: {start} of {settings.prompts_per_step} prompts x {settings.group_size} "
         f"rollouts, {kept}"
+    )
+
+
+def _skipped(step, signals):
+    skipped = signals["skipped_updates"]
+    updates = "its update was" if skipped == 1 else f"{skipped} of its updates were"
+    return (
+        f"step {step}: {updates} skipped, because a float16 gradient overflowed; the next loss is scaled by "
+        f"{signals['loss_scale']:g}. In the first steps of a run that is the search for the right scale"
     )
 
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 
-from grpo.qwen3.model import stop_ids
-from grpo.qwen3.prompts import encode_prompts
+from grpo.qwen3.answers import answer_batches
 from grpo.qwen3.rewards import boxed_reward
-from grpo.qwen3.sampler import sample
-from grpo.qwen3.tokenizer import completion_text, encode_text
 
 
 @dataclass(frozen=True)
@@ -100,39 +97,38 @@ def evaluate(
 
     Raises: ValueError if there are no problems, if sampling has no generator, or if a reward is outside [0, 1].
     """
-    if not problems:
-        raise ValueError("problems is empty: an accuracy needs at least one problem")
-    if temperature > 0 and generator is None:
-        raise ValueError(f"temperature is {temperature} without a generator: pass a torch.Generator with a seed")
-    ends = stop_ids(model, tokenizer) if ends is None else ends
-    forced = encode_text(tokenizer, forced_prefix)
-    if len(forced) >= max_new_tokens:
-        raise ValueError(f"forced_prefix takes {len(forced)} of {max_new_tokens} tokens: nothing is left to sample")
-    prompts = [prompt + forced for prompt in encode_prompts(tokenizer, [one.prompt for one in problems], style)]
-    rewards, lengths, finished, thinks = [], 0, 0, 0
-    for start in range(0, len(problems), batch_size):
-        batch = problems[start : start + batch_size]
-        rollouts = sample(
-            model,
-            prompts[start : start + batch_size],
-            group_size,
-            max_new_tokens=max_new_tokens - len(forced),
-            temperature=temperature,
-            stop_ids=ends,
-            pad_id=tokenizer.pad_token_id,
-            generator=generator,
-        )
-        rows = (rollouts.completion_ids.tolist(), rollouts.lengths.tolist(), rollouts.finished.tolist())
-        for row, (ids, length, done) in enumerate(zip(*rows, strict=True)):
-            text = forced_prefix + completion_text(tokenizer, ids[:length], ends if done else ())
-            rewards.append(float(reward(text, batch[row // group_size].truth, done)))
-            lengths += len(forced) + length
-            finished += done
-            thinks += text.startswith("<think>")
-    total = len(rewards)
-    if not all(0 <= value <= 1 for value in rewards):
-        raise ValueError(f"a reward of {min(rewards)} or {max(rewards)} is no share: evaluate needs rewards in [0, 1]")
+    batches = answer_batches(
+        model,
+        tokenizer,
+        problems,
+        votes=group_size,
+        reward=reward,
+        temperature=temperature,
+        generator_at=None if generator is None else lambda start: generator,
+        max_new_tokens=max_new_tokens,
+        forced_prefix=forced_prefix,
+        batch_size=batch_size * group_size,
+        style=style,
+        ends=ends,
+    )
+    answers = [answer for grouped, _ in batches for several in grouped for answer in several]
+    rewards = require_shares([answer.reward for answer in answers])
+    total = len(answers)
     low, high = wilson_interval(sum(rewards), total)
     return Evaluation(
-        sum(rewards) / total, low, high, total, lengths / total, finished / total, thinks / total, tuple(rewards)
+        accuracy=sum(rewards) / total,
+        low=low,
+        high=high,
+        rollouts=total,
+        mean_length=sum(answer.tokens for answer in answers) / total,
+        finished_share=sum(answer.finished for answer in answers) / total,
+        think_share=sum(answer.text.startswith("<think>") for answer in answers) / total,
+        rewards=tuple(rewards),
     )
+
+
+def require_shares(rewards):
+    """The rewards as they are. Raises ValueError if one is outside [0, 1]: an accuracy is made of shares."""
+    if not all(0 <= value <= 1 for value in rewards):
+        raise ValueError(f"a reward of {min(rewards)} or {max(rewards)} is no share: evaluate needs rewards in [0, 1]")
+    return rewards

@@ -17,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from grpo.qwen3.decode import require_plain_qwen3, rope_theta, rotary_tables, rotate
 from grpo.qwen3.masks import position_ids
+from grpo.qwen3.precision import product_dtype
 
 
 def completion_hidden(model, rollouts, *, shared_prompts: bool = True, checkpoint_layers: bool = False) -> Tensor:
@@ -104,7 +105,7 @@ def _shared(model, batch, checkpoint_layers):
     cos, sin = rotary_tables(rope_theta(config), head_dim, width + columns, hidden.detach())
     cos, sin = cos[positions][:, None], sin[positions][:, None]
 
-    device, dtype = ids.device, hidden.dtype
+    device, dtype = ids.device, product_dtype(hidden)
     causal = torch.ones(width, width, dtype=torch.bool, device=device).tril()
     # A padding position may look at itself: with nothing to look at it would be NaN. Nobody reads its result.
     itself = torch.eye(width, dtype=torch.bool, device=device)
@@ -160,29 +161,44 @@ class _Padding:
 
 
 def _block(layer, layout, cos, sin, config, hidden):
-    """One transformer block on (tokens, hidden): first those of the prompts, then those of the completions."""
+    """One transformer block on (tokens, hidden): first those of the prompts, then those of the completions.
+
+    Under autocast its products are in half precision; norms, rotations and the residual stream keep their dtype.
+    """
     attention, mlp, eps = layer.self_attn, layer.mlp, config.rms_norm_eps
-    normed = _norm(hidden, layer.input_layernorm, eps)
+    dtype = layout.prompt_bias.dtype  # of the products; cast once here, not by autocast for each of them
+    normed = _norm(hidden, layer.input_layernorm, eps).to(dtype)
     head_dim = cos.shape[-1]
-    query = _norm(attention.q_proj(normed).view(len(hidden), -1, head_dim), attention.q_norm, eps)
-    key = _norm(attention.k_proj(normed).view(len(hidden), -1, head_dim), attention.k_norm, eps)
-    value = attention.v_proj(normed).view(len(hidden), -1, head_dim)
-    query, key = rotate(query, cos, sin), rotate(key, cos, sin)
+    query, key, value = (
+        project(normed).view(len(hidden), -1, head_dim)
+        for project in (attention.q_proj, attention.k_proj, attention.v_proj)
+    )
+    query = rotate(_norm(query.to(hidden.dtype), attention.q_norm, eps), cos, sin).to(dtype)
+    key = rotate(_norm(key.to(hidden.dtype), attention.k_norm, eps), cos, sin).to(dtype)
 
     cut = len(layout.prompt.where)
     query_p, key_p, value_p = (layout.prompt.pad(tensor[:cut]) for tensor in (query, key, value))
-    gqa = query.shape[1] != key.shape[1]
-    mixed = F.scaled_dot_product_attention(query_p, key_p, value_p, attn_mask=layout.prompt_bias, enable_gqa=gqa)
-    mixed = layout.prompt.unpad(mixed)
+    mixed = layout.prompt.unpad(_attend(query_p, key_p, value_p, layout.prompt_bias))
     if cut < len(hidden):
         query_c, key_c, value_c = (layout.completion.pad(tensor[cut:]) for tensor in (query, key, value))
         key_c = torch.cat([key_p.index_select(0, layout.prompt_of), key_c], dim=2)
         value_c = torch.cat([value_p.index_select(0, layout.prompt_of), value_c], dim=2)
-        own = F.scaled_dot_product_attention(query_c, key_c, value_c, attn_mask=layout.completion_bias, enable_gqa=gqa)
-        mixed = torch.cat([mixed, layout.completion.unpad(own)])
+        own = layout.completion.unpad(_attend(query_c, key_c, value_c, layout.completion_bias))
+        mixed = torch.cat([mixed, own])
     hidden = hidden + attention.o_proj(mixed)
-    normed = _norm(hidden, layer.post_attention_layernorm, eps)
+    normed = _norm(hidden, layer.post_attention_layernorm, eps).to(dtype)
     return hidden + mlp.down_proj(F.silu(mlp.gate_proj(normed)) * mlp.up_proj(normed))
+
+
+def _attend(query, key, value, bias):
+    """(rows, heads, q, D), twice (rows, kv heads, k, D), (rows, 1, q, k) -> (rows, heads, q, D)"""
+    sharing = query.shape[1] // key.shape[1]
+    if sharing > 1 and query.is_cuda:
+        # On a GPU torch has no kernel for a mask and shared key heads at once but the one that keeps all scores, for
+        # the backward pass too. Keys and values once per head are less.
+        key, value = (tensor.repeat_interleave(sharing, dim=1) for tensor in (key, value))
+        sharing = 1
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=bias, enable_gqa=sharing > 1)
 
 
 def _norm(hidden, module, eps):

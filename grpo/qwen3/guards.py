@@ -81,11 +81,14 @@ def memory_errors(phase, settings, left):
             raise
         batch = f"group_size ({settings.group_size}), prompts_per_step ({settings.prompts_per_step})"
         if phase == "sampling":
-            lower = f"max_new_tokens ({settings.max_new_tokens}), {batch}, or set rollout_dtype to 'bfloat16'"
+            lower = f"max_new_tokens ({settings.max_new_tokens}), {batch}"
+            lower = f"rollout_wave (now {settings.rollout_wave or settings.rollouts_per_step}), then {lower}"
+            lower += ", or set rollout_dtype to 'bfloat16' or 'float16'" if settings.rollout_dtype == "float32" else ""
         else:
             rows = settings.micro_batch_size or settings.rollouts_per_step
             lower = f"micro_batch_size (now {rows}), then max_new_tokens ({settings.max_new_tokens}), {batch}"
             lower += "" if settings.checkpoint_layers else ", or turn on checkpoint_layers"
+            lower += ", or set precision to 'bfloat16' or 'float16'" if settings.precision == "float32" else ""
         raise OutOfMemoryError(f"out of memory while {phase}: lower {lower}. {left}".strip()) from error
 
 

@@ -17,15 +17,18 @@ SIGNALS = {
     "entropy": "mean over the sampled tokens of -log p, in nats: an unbiased estimate of the policy's entropy",
     "kl": "mean k3 per token against the reference, in nats",
     "clip_fraction": "share of tokens whose gradient the clip switched off, over all inner updates",
-    "gradient_norm": "Euclidean norm over all parameters before it is clipped, mean over the inner updates",
+    "gradient_norm": "Euclidean norm over all parameters before it is clipped, mean over the inner updates; None if "
+    "all were skipped",
     "length": "mean tokens per rollout, the stop token included",
     "truncation_rate": "share of rollouts cut off by max_new_tokens",
     "ratio_max": "largest ratio of all inner updates",
     "loss": "of the last inner update; no measure of progress",
     "learning_rate": "of this step",
-    "sampler_gap": "mean |log p(training) - log p(sampling)| per token; only with rollouts in bfloat16",
+    "sampler_gap": "mean |log p(training) - log p(sampling)| per token; only where the two compute differently",
     "tokens": "tokens sampled",
     "trained_rollouts": "rollouts that went through the backward pass",
+    "skipped_updates": "inner updates left out because a float16 gradient overflowed",
+    "loss_scale": "what the loss is multiplied by before the next backward pass; only with precision float16",
     "cpu_seconds": "processor time of this step, this process",
     "wall_seconds": "time on the clock of this step",
     "sampling_seconds": "the part of wall_seconds before the rewards",
@@ -119,6 +122,7 @@ def sicknesses(history):
     if (warning := _not_finite(history)) is not None:
         return {"not_finite": warning}
     checks = {
+        "skipped": _skipped,
         "truncated": _truncated,
         "no_variance": _no_variance,
         "entropy_collapse": _entropy_collapse,
@@ -132,6 +136,8 @@ def sicknesses(history):
 
 def _not_finite(history):
     last = history[-1]
+    if last.get("skipped_updates"):  # a gradient that overflowed in float16 has no norm, and was not used
+        return None
     bad = [name for name in ("loss", "gradient_norm") if name in last and not _finite(last[name])]
     if bad:
         return (
@@ -139,6 +145,16 @@ def _not_finite(history):
             "ratio_max or kl in the steps before, and go on from the last checkpoint"
         )
     return None
+
+
+def _skipped(history):
+    if len(history) < WINDOW or not _all_recent(history, "skipped_updates", lambda skipped: skipped > 0):
+        return None
+    return (
+        f"updates were skipped in each of the last {WINDOW} steps: float16 gradients overflow, and the loss scale is "
+        f"down to {history[-1]['loss_scale']:g}. The first steps of a run may skip some; if it goes on, lower "
+        "learning_rate, or set precision to bfloat16 where the GPU has it, else to float32"
+    )
 
 
 def _truncated(history):

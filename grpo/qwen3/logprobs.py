@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from grpo.qwen3.forward import completion_hidden
+from grpo.qwen3.precision import autocast
 from grpo.qwen3.sampler import Rollouts
 
 CHUNK_BYTES = 2**25  # logits at a time: large enough for fast products, small beside the model
@@ -22,6 +23,7 @@ def completion_logprobs(
     keep_bytes: int = KEEP_BYTES,
     checkpoint_layers: bool = False,
     shared_prompts: bool | None = None,
+    precision: torch.dtype | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Log-probability of every completion token under the model, and the entropy at its position.
 
@@ -37,6 +39,8 @@ def completion_logprobs(
         checkpoint_layers: keep only the input of each layer for the backward pass and compute the rest again.
         shared_prompts: run each prompt once for all its rollouts. False: the model's own forward on whole rows. None:
             whenever the model is a plain Qwen3.
+        precision: torch.bfloat16 or torch.float16 for matrix products in that dtype under autocast; None computes in
+            that of the weights. Call backward outside of any autocast.
 
     Returns: log-probabilities (N, C) with gradients, and entropies (N, C) in nats, without; both exactly 0 at padding,
         in float32 (float64 if the model is).
@@ -47,11 +51,18 @@ def completion_logprobs(
         shared_prompts = getattr(model.config, "model_type", None) == "qwen3" and not (
             model.training and getattr(model.config, "attention_dropout", 0)
         )
-    hidden = completion_hidden(model, rollouts, shared_prompts=shared_prompts, checkpoint_layers=checkpoint_layers)
+    with autocast(rollouts.lengths.device, precision):
+        hidden = completion_hidden(model, rollouts, shared_prompts=shared_prompts, checkpoint_layers=checkpoint_layers)
     mask = rollouts.mask
     targets = rollouts.completion_ids[mask]
     logps, entropy = chunked_logprobs(
-        hidden, model.lm_head.weight, targets, temperature, chunk_size=chunk_size, keep_bytes=keep_bytes
+        hidden,
+        model.lm_head.weight,
+        targets,
+        temperature,
+        chunk_size=chunk_size,
+        keep_bytes=keep_bytes,
+        precision=precision,
     )
     where = mask.nonzero(as_tuple=True)
     zeros = logps.new_zeros(mask.shape)
@@ -66,6 +77,7 @@ def chunked_logprobs(
     *,
     chunk_size: int | None = None,
     keep_bytes: int = 0,
+    precision: torch.dtype | None = None,
 ) -> tuple[Tensor, Tensor]:
     """log softmax(hidden @ weight.T / temperature)[target] and the entropy, a piece of the tokens at a time.
 
@@ -77,6 +89,8 @@ def chunked_logprobs(
         temperature: > 0.
         chunk_size: rows of logits at a time. None: as many as fit in 32 MiB.
         keep_bytes: if all (M, V) probabilities fit in this many bytes they are kept, and one of four products saved.
+        precision: dtype of the products that have the logits or the gradient of `hidden` as their result; None takes
+            that of `hidden`. The gradient of `weight`, a sum over all pieces, keeps the dtype of `weight`.
 
     Returns: log-probabilities (M,) with gradients for hidden and weight, and entropies (M,) in nats, without; in
         float32 (float64 if hidden is).
@@ -97,19 +111,21 @@ def chunked_logprobs(
     if chunk_size < 1:
         raise ValueError(f"chunk_size is {chunk_size}: it must be at least 1")
     keep = len(hidden) * row_bytes <= keep_bytes and weight.requires_grad | hidden.requires_grad
-    return _ChunkedLogprobs.apply(hidden, weight, targets, temperature, chunk_size, keep and torch.is_grad_enabled())
+    keep = keep and torch.is_grad_enabled()
+    return _ChunkedLogprobs.apply(hidden, weight, targets, temperature, chunk_size, keep, precision or hidden.dtype)
 
 
 class _ChunkedLogprobs(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, hidden, weight, targets, temperature, chunk_size, keep):
+    def forward(ctx, hidden, weight, targets, temperature, chunk_size, keep, precision):
         dtype = torch.promote_types(hidden.dtype, torch.float32)
         logps, entropy = (torch.empty(len(hidden), dtype=dtype, device=hidden.device) for _ in range(2))
         rows = len(hidden) if keep else min(chunk_size, len(hidden))
         chances = torch.empty(rows, len(weight), dtype=dtype, device=hidden.device)
+        rounded = weight.to(precision)  # weight itself without a precision of its own
         for start in range(0, len(hidden), chunk_size):
             piece = slice(start, start + chunk_size)
-            logits = _logits(hidden[piece], weight, temperature, dtype)
+            logits = _logits(hidden[piece], rounded, temperature, dtype)
             logits -= logits.amax(-1, keepdim=True)
             part = torch.exp(logits, out=chances[piece] if keep else chances[: len(logits)])
             total = part.sum(-1)
@@ -121,7 +137,7 @@ class _ChunkedLogprobs(torch.autograd.Function):
             if keep:
                 part /= total[:, None]
             del logits  # before the next piece is made, not after
-        ctx.save_for_backward(hidden, weight, targets, chances if keep else logps)
+        ctx.save_for_backward(hidden, rounded, targets, chances if keep else logps)
         ctx.temperature, ctx.chunk_size, ctx.keep = temperature, chunk_size, keep
         ctx.mark_non_differentiable(entropy)
         return logps, entropy
@@ -129,10 +145,10 @@ class _ChunkedLogprobs(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, upstream, _):
-        hidden, weight, targets, saved = ctx.saved_tensors
+        hidden, rounded, targets, saved = ctx.saved_tensors
         need_hidden, need_weight = ctx.needs_input_grad[:2]
         hidden_grad = torch.empty_like(hidden) if need_hidden else None
-        weight_grad = torch.zeros_like(weight) if need_weight else None
+        weight_grad = torch.zeros_like(rounded, dtype=hidden.dtype) if need_weight else None
         for start in range(0, len(hidden), ctx.chunk_size):
             piece = slice(start, start + ctx.chunk_size)
             target, factor = targets[piece, None], upstream[piece, None] / ctx.temperature
@@ -140,20 +156,22 @@ class _ChunkedLogprobs(torch.autograd.Function):
             if ctx.keep:
                 slope = saved[piece] * -factor
             else:
-                logits = _logits(hidden[piece], weight, ctx.temperature, upstream.dtype)
+                logits = _logits(hidden[piece], rounded, ctx.temperature, upstream.dtype)
                 # logp of the target is known: what is missing to its logit is the log of the total.
                 logits -= logits.gather(-1, target) - saved[piece, None]
                 slope = logits.exp_().mul_(-factor)
             slope.scatter_add_(-1, target, factor)
             slope = slope.to(hidden.dtype)
-            if need_hidden:
-                torch.mm(slope, weight, out=hidden_grad[piece])
+            if need_hidden and rounded.dtype == hidden.dtype:
+                torch.mm(slope, rounded, out=hidden_grad[piece])
+            elif need_hidden:
+                hidden_grad[piece] = slope.to(rounded.dtype) @ rounded
             if need_weight:
                 weight_grad.addmm_(slope.T, hidden[piece])
             logits = slope = None  # before the next piece is made, not after
-        return hidden_grad, weight_grad, None, None, None, None
+        return hidden_grad, weight_grad, None, None, None, None, None
 
 
 def _logits(hidden, weight, temperature, dtype):
-    logits = (hidden @ weight.T).to(dtype)
+    logits = (hidden.to(weight.dtype) @ weight.T).to(dtype)
     return logits if temperature == 1 else logits.div_(temperature)

@@ -1,7 +1,8 @@
 """How much memory a run takes, item by item, worked out from shapes before anything is allocated.
 
-Sampling and training take turns: a run needs the larger of the two sums. Counted are the tensors; the libraries
-themselves (some 0.5 GB with CUDA), the allocator's rounding and what else runs on the machine come on top.
+Sampling and training take turns, and training has moments at which different things are alive: a run needs the largest
+of these sums. Counted are the tensors; the libraries themselves (some 0.5 GB), the allocator's rounding and what else
+runs on the machine come on top. `python -m grpo.qwen3.measure_memory` holds the plan against measured peaks.
 """
 
 from __future__ import annotations
@@ -9,96 +10,36 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from grpo.qwen3.logprobs import CHUNK_BYTES, KEEP_BYTES
-from grpo.qwen3.sampler import PACK_LIMIT
+from grpo.qwen3.sampler import PACK_LIMIT, wave_parts
+from grpo.qwen3.shape import ModelShape
 
-BYTES = {"float32": 4, "bfloat16": 2}
-# Per logit while a token is drawn: the logits, the same divided by the temperature, and their exponentials.
-SAMPLING_BYTES_PER_LOGIT = 4 + 4 + 4
+BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 # Logits and their exponentials, or the gradient of the former, are alive at once while a piece is scored.
 COPIES_OF_A_PIECE = 2
-
-
-@dataclass(frozen=True)
-class ModelShape:
-    """The numbers of a Qwen3 configuration that decide about memory.
-
-    vocabulary, hidden, intermediate, layers, heads, kv_heads, head_dim: ints.
-    tied: whether embedding and output projection are one matrix.
-    """
-
-    vocabulary: int
-    hidden: int
-    intermediate: int
-    layers: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    tied: bool
-
-    @classmethod
-    def of(cls, config):
-        """From a transformers Qwen3Config."""
-        return cls(
-            config.vocab_size,
-            config.hidden_size,
-            config.intermediate_size,
-            config.num_hidden_layers,
-            config.num_attention_heads,
-            config.num_key_value_heads,
-            config.head_dim,
-            config.tie_word_embeddings,
-        )
-
-    @property
-    def parameters(self):
-        """Number of parameters, a tied matrix once."""
-        queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
-        attention = 2 * self.hidden * queries + 2 * self.hidden * keys + 2 * self.head_dim
-        layer = attention + 3 * self.hidden * self.intermediate + 2 * self.hidden
-        matrices = self.vocabulary * self.hidden * (1 if self.tied else 2)
-        return matrices + self.layers * layer + self.hidden
-
-    @property
-    def cache_numbers_per_token(self):
-        """Keys and values that one token leaves in the cache, over all layers."""
-        return 2 * self.layers * self.kv_heads * self.head_dim
-
-    @property
-    def matrix_numbers(self):
-        """Entries of the matrices that multiply tokens, the output matrix included, tied or not."""
-        queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
-        layer = 2 * self.hidden * (queries + keys) + 3 * self.hidden * self.intermediate
-        return self.layers * layer + self.vocabulary * self.hidden
-
-    def layer_activations(self, tokens, seen):
-        """Numbers that one layer keeps for the backward pass.
-
-        Args:
-            tokens: those that run through it: every prompt once, and the completions.
-            seen: tokens in whole rows, prompt and completion: what the completions look at.
-
-        In terms of the widths H (hidden), I (intermediate), A (heads * head_dim), K (kv_heads * head_dim), per token:
-
-            two norms and what comes out of them, the residual stream          6 H + 2
-            gate before and after the activation, up, their product            4 I
-            query as projected and rotated, attention's result, padded copies  6 A + 2 per head
-            key and value as projected, normalised, rotated, padded            5 K + 1 per kv head
-
-        and 2 K per seen token: keys and values of its own and of its prompt, side by side for each rollout.
-        """
-        queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
-        each = 6 * self.hidden + 4 * self.intermediate + 6 * queries + 5 * keys + 2 + 2 * self.heads + self.kv_heads
-        return tokens * each + seen * 2 * keys
+SAMPLING_MOMENTS = ("prefill", "decode")
+# The log-probs are scored and their gradient taken; the layers' backward pass; the embedding's, its end; AdamW.
+TRAINING_MOMENTS = ("scoring", "layers", "embedding", "update")
+MOMENTS = SAMPLING_MOMENTS + TRAINING_MOMENTS
 
 
 @dataclass(frozen=True)
 class MemoryItem:
-    """One line of a plan: what it is, its bytes while sampling and while training, and how they come about."""
+    """One line of a plan: what it is, its bytes while sampling and while training, how they come about, and when.
+
+    moments: those of MOMENTS at which it is alive.
+    """
 
     name: str
     sampling: int
     training: int
     formula: str
+    moments: tuple = MOMENTS
+
+    def at(self, moment):
+        """Bytes alive at this moment."""
+        if moment not in self.moments:
+            return 0
+        return self.sampling if moment in SAMPLING_MOMENTS else self.training
 
 
 @dataclass(frozen=True)
@@ -107,15 +48,19 @@ class MemoryPlan:
 
     items: tuple
 
+    def at(self, moment):
+        """Bytes alive at one of MOMENTS."""
+        return sum(item.at(moment) for item in self.items)
+
     @property
     def sampling(self):
-        """Bytes while sampling."""
-        return sum(item.sampling for item in self.items)
+        """Bytes while sampling, at most."""
+        return max(map(self.at, SAMPLING_MOMENTS))
 
     @property
     def training(self):
-        """Bytes while training."""
-        return sum(item.training for item in self.items)
+        """Bytes while training, at most."""
+        return max(map(self.at, TRAINING_MOMENTS))
 
     @property
     def peak(self):
@@ -133,53 +78,99 @@ def memory_plan(config, settings, prompt_width, device="cpu"):
         config: transformers Qwen3Config, or a ModelShape.
         settings: GRPOSettings.
         prompt_width: tokens of the longest prompt.
-        device: "cpu" or "cuda"; on a CPU sampling copies the weights of a small model into a faster layout.
+        device: "cpu" or "cuda"; on a CPU sampling copies the weights of a small model into a faster layout, and AdamW
+            needs room for intermediate results.
 
     Returns: MemoryPlan. Completions are counted at their full max_new_tokens: an upper bound.
     """
-    shape = config if isinstance(config, ModelShape) else ModelShape.of(config)
+    shape = ModelShape.of(config)
     weights = 4 * shape.parameters
+    output = 4 * shape.output_numbers
+    on_cpu = str(device).startswith("cpu")
+    # The first backward pass after a step makes the gradients, layer by layer; any further one adds to them.
+    added_up = _rows(settings)[0] < settings.rollouts_per_step
+    alive = TRAINING_MOMENTS if added_up else ("embedding", "update")
+    reference = weights if settings.needs_reference else 0
     return MemoryPlan(
         (
             MemoryItem("weights", weights, weights, "parameters x 4 (float32)"),
             MemoryItem("AdamW's two averages", 2 * weights, 2 * weights, "parameters x 8"),
-            _reference(weights, settings),
-            MemoryItem("gradients", 0, weights, "parameters x 4"),
-            _sampling_copy(shape, settings, device),
+            MemoryItem("reference", reference, reference, "parameters x 4, with a KL penalty only"),
+            MemoryItem("gradients", 0, weights, "parameters x 4", alive),
+            _sampling_copy(shape, settings, on_cpu),
             _cache(shape, settings, prompt_width),
-            MemoryItem(
-                "drawing a token",
-                SAMPLING_BYTES_PER_LOGIT * settings.rollouts_per_step * shape.vocabulary,
-                0,
-                f"rollouts x vocabulary x {SAMPLING_BYTES_PER_LOGIT}",
-            ),
-            _activations(shape, settings, prompt_width),
+            _prefill(shape, settings, prompt_width),
+            _attention(shape, settings, prompt_width),
+            _drawing(shape, settings),
+            *_half_weights(shape, settings),
+            *_activations(shape, settings, prompt_width, on_cpu),
+            _layer_gradients(shape, settings, prompt_width),
             _logits(shape, settings),
-            # Made anew in every backward pass before it is added to the others.
+            # Made anew in every backward pass before it is added to the others. A tied one waits for the embedding's.
             MemoryItem(
-                "gradient of the output matrix", 0, 4 * shape.vocabulary * shape.hidden, "vocabulary x hidden x 4"
+                "gradient of the output matrix",
+                0,
+                output,
+                "vocabulary x hidden x 4",
+                ("scoring", "layers", "embedding") if shape.tied and added_up else ("scoring", "layers"),
+            ),
+            MemoryItem("gradient of the embedding", 0, output, "vocabulary x hidden x 4", ("embedding",)),
+            MemoryItem(
+                "AdamW's intermediate results",
+                0,
+                2 * output if on_cpu else 0,
+                "largest matrix x 8, on a CPU",
+                ("update",),
             ),
         )
     )
 
 
-def _reference(weights, settings):
-    size = weights if settings.needs_reference else 0
-    return MemoryItem("reference", size, size, "parameters x 4, with a KL penalty only")
-
-
-def _sampling_copy(shape, settings, device):
+def _sampling_copy(shape, settings, on_cpu):
     each = BYTES[settings.rollout_dtype]
-    packed = str(device).startswith("cpu") and 4 * shape.parameters <= PACK_LIMIT
+    packed = on_cpu and 4 * shape.parameters <= PACK_LIMIT
     size = each * shape.matrix_numbers if each == 2 or packed else 0
-    return MemoryItem("weights for sampling", size, 0, f"matrices x {each}, in bfloat16 or in the CPU's layout")
+    return MemoryItem("weights for sampling", size, 0, f"matrices x {each}, in half precision or in the CPU's layout")
+
+
+def _wave(settings):
+    """(prompts, rollouts) of the largest wave."""
+    parts = wave_parts(settings.prompts_per_step, settings.group_size, settings.rollout_wave)
+    return max((asked.stop - asked.start, part.stop - part.start) for asked, part in parts)
 
 
 def _cache(shape, settings, prompt_width):
     each = BYTES[settings.rollout_dtype]
-    tokens = settings.prompts_per_step * prompt_width + settings.rollouts_per_step * settings.max_new_tokens
+    prompts, rollouts = _wave(settings)
+    tokens = prompts * prompt_width + rollouts * settings.max_new_tokens
     formula = f"(prompts x width + rollouts x new) x layers x 2 x keys x {each}"
+    if settings.rollout_wave is not None:
+        formula += f", a wave of {prompts} prompts, {rollouts} rollouts"
     return MemoryItem("KV cache", each * tokens * shape.cache_numbers_per_token, 0, formula)
+
+
+def _prefill(shape, settings, prompt_width):
+    each = BYTES[settings.rollout_dtype]
+    size = _wave(settings)[0] * prompt_width * (4 * 3 * shape.hidden + each * 4 * shape.intermediate)
+    return MemoryItem(
+        "running the prompts", size, 0, f"prompts x width x (3 hidden x 4 + 4 mlp x {each})", ("prefill",)
+    )
+
+
+def _attention(shape, settings, prompt_width):
+    each = BYTES[settings.rollout_dtype]
+    scores = _wave(settings)[1] * shape.heads * (prompt_width + settings.max_new_tokens)
+    formula = f"rollouts x heads x (width + new) x {3 * each + 4}"
+    return MemoryItem("attention of a step", (3 * each + 4) * scores, 0, formula, ("decode",))
+
+
+def _drawing(shape, settings):
+    """The logits as they come; the same in float32, divided by the temperature; their exponentials."""
+    each = BYTES[settings.rollout_dtype]
+    each += 4 if each == 2 or settings.temperature != 1 else 0
+    each += 4
+    size = each * _wave(settings)[1] * shape.vocabulary
+    return MemoryItem("drawing a token", size, 0, f"rollouts x vocabulary x {each}", ("decode",))
 
 
 def _rows(settings):
@@ -190,32 +181,78 @@ def _rows(settings):
     return rows, max(last // group_size - first // group_size + 1 for first, last in ends)
 
 
-def _activations(shape, settings, prompt_width):
+def _tokens(settings, prompt_width):
+    """(tokens that run through the layers, tokens in whole rows) of the largest micro-batch."""
     rows, prompts = _rows(settings)
     width = settings.max_new_tokens - 1  # the last token is only a target
-    tokens, seen = prompts * prompt_width + rows * width, rows * (prompt_width + width)
-    layer = shape.layer_activations(tokens, seen)
+    return prompts * prompt_width + rows * width, rows * (prompt_width + width)
+
+
+def _half_weights(shape, settings):
+    """Autocast's copies of the layers' matrices, each until its backward pass, and of the output matrix."""
+    if settings.precision == "float32":
+        return MemoryItem("layers in half precision", 0, 0, ""), MemoryItem("output matrix in half precision", 0, 0, "")
+    layers, moments = (1, ("layers",)) if settings.checkpoint_layers else (shape.layers, ("scoring", "layers"))
+    size = 2 * layers * shape.layer_matrix_numbers
+    return (
+        MemoryItem("layers in half precision", 0, size, f"matrices of {layers} layers x 2", moments),
+        MemoryItem(
+            "output matrix in half precision", 0, 2 * shape.output_numbers, "vocabulary x hidden x 2", ("scoring",)
+        ),
+    )
+
+
+def _activations(shape, settings, prompt_width, on_cpu):
+    """What the layers keep until the backward pass; what one that is computed again keeps; what the last norm keeps."""
+    rows, prompts = _rows(settings)
+    tokens, seen = _tokens(settings, prompt_width)
+    each = BYTES[settings.precision]
+    layer = shape.layer_activations(tokens, seen, each, shares_keys=on_cpu)
+    full = f"tokens x (16 hidden + 8 (queries + keys) + {each} (2 hidden + 4 mlp + 4 queries + 3 keys))"
+    again = 0
     if settings.checkpoint_layers:
-        numbers = shape.layers * tokens * shape.hidden + layer
-        formula = "layers x tokens x hidden x 4, and one layer in full"
+        size = 4 * shape.layers * tokens * shape.hidden
+        again = layer - 4 * tokens * shape.hidden  # its input is there already
+        formula = "layers x tokens x hidden x 4"
     else:
-        numbers = shape.layers * layer
-        formula = "layers x (tokens x (6 hidden + 4 mlp + 6 queries + 5 keys) + rows x 2 keys) x 4"
-    # The last norm before and after, at the tokens that are scored; rotations; what each token may look at.
-    numbers += shape.hidden * (tokens + 2 * rows * settings.max_new_tokens) + 2 * shape.head_dim * tokens
-    numbers += rows * width * (prompt_width + width) + prompts * prompt_width**2
-    return MemoryItem("activations", 0, 4 * numbers, formula)
+        size = shape.layers * layer
+        formula = f"layers x ({full}, and what they look at)"
+    # Rotations, and what each token may look at.
+    size += 4 * 2 * shape.head_dim * tokens
+    size += each * (rows * (settings.max_new_tokens - 1) * (seen // rows) + prompts * prompt_width**2)
+    scored = rows * settings.max_new_tokens
+    return (
+        MemoryItem("activations", 0, size, formula, ("scoring", "layers")),
+        MemoryItem("a layer computed again", 0, again, f"{full}, its input aside", ("layers",)),
+        MemoryItem(
+            "last norm",
+            0,
+            4 * shape.hidden * (tokens + 2 * scored),
+            "(tokens + 2 x scored tokens) x hidden x 4",
+            ("scoring",),
+        ),
+    )
+
+
+def _layer_gradients(shape, settings, prompt_width):
+    tokens, _ = _tokens(settings, prompt_width)
+    each = BYTES[settings.precision]
+    size = shape.layer_gradients(tokens, each)
+    return MemoryItem(
+        "gradients inside a layer", 0, size, f"tokens x (hidden x 4 + 2 mlp x {each}), a matrix x 4", ("layers",)
+    )
 
 
 def _logits(shape, settings):
+    """Of a piece of the tokens, and their exponentials; these of all tokens, where they are kept to save a product."""
     scored = _rows(settings)[0] * settings.max_new_tokens
     row = 4 * shape.vocabulary
     piece = min(settings.chunk_size or max(16, CHUNK_BYTES // row), scored)
-    kept = scored * row if scored * row <= KEEP_BYTES else 0
-    formula = f"{COPIES_OF_A_PIECE} x {piece} tokens x vocabulary x 4"
-    if kept:
-        formula += f", and probabilities kept for {scored} tokens"
-    return MemoryItem("logits", 0, COPIES_OF_A_PIECE * piece * row + kept, formula)
+    if scored * row <= KEEP_BYTES:
+        size, formula = (piece + scored) * row, f"({piece} + {scored}) tokens x vocabulary x 4, probabilities kept"
+    else:
+        size, formula = COPIES_OF_A_PIECE * piece * row, f"{COPIES_OF_A_PIECE} x {piece} tokens x vocabulary x 4"
+    return MemoryItem("logits", 0, size, formula, ("scoring",))
 
 
 def memory_table(plan, title="Memory plan"):
@@ -231,7 +268,13 @@ def memory_table(plan, title="Memory plan"):
         if item.sampling or item.training:
             table.add_row(item.name, *map(_readable, (item.sampling, item.training)), item.formula)
     table.add_section()
-    table.add_row("sum", readable_bytes(plan.sampling), readable_bytes(plan.training), "the larger one is needed")
+    parts = ", ".join(f"{moment} {readable_bytes(plan.at(moment))}" for moment in TRAINING_MOMENTS)
+    table.add_row(
+        "at most at once",
+        readable_bytes(plan.sampling),
+        readable_bytes(plan.training),
+        f"the larger one is needed; training: {parts}",
+    )
     return table
 
 

@@ -219,7 +219,7 @@ def run_arm(recipe, arm, seed, model, tokenizer, *, every=10, test=None, progres
     return result
 
 
-def run_controls(model, tokenizer, seed, test=None):
+def arm_controls(model, tokenizer, seed, test=None):
     """What a policy can do if the first token is put into its mouth: <think>, or the box of a direct answer.
 
     Returns: dict control -> {"test_greedy", "test_sampled", "test_length"}, numbers.
@@ -254,7 +254,7 @@ def run_study(recipe, seeds, arms=None, work="runs/recipes", folder="data/studie
             if model is None:
                 model, tokenizer, cold = cold_started(recipe, seed)
             if part == START:
-                record = asdict(cold) | {"controls": run_controls(model, tokenizer, seed)}
+                record = asdict(cold) | {"controls": arm_controls(model, tokenizer, seed)}
                 record["losses"] = record["losses"][::LOSS_EVERY]
             else:
                 record = run_arm(recipe, part, seed, model, tokenizer, **changes)

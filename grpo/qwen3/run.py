@@ -13,8 +13,16 @@ from grpo.qwen3.checkpoint import CheckpointError, RunFolder, verify_folder, wri
 from grpo.qwen3.health import SignalLog
 from grpo.qwen3.settings import GRPOSettings
 
-# What may change when a run goes on. The last three have no say in the numbers beyond their rounding.
-CHANGEABLE = ("steps", "checkpoint_every", "keep_checkpoints", "micro_batch_size", "chunk_size", "checkpoint_layers")
+# What may change when a run goes on. All but the first three have no say in the numbers beyond their rounding.
+CHANGEABLE = (
+    "steps",
+    "checkpoint_every",
+    "keep_checkpoints",
+    "micro_batch_size",
+    "chunk_size",
+    "checkpoint_layers",
+    "rollout_wave",
+)
 POLICY, OPTIMIZER, STATE = "policy", "optimizer.safetensors", "state.json"
 
 
@@ -101,6 +109,7 @@ def resume_trainer(trainer_class, out_dir, problems, reward, device, changes):
         notes=state["notes"],
     )
     _load_optimizer(trainer.optimizer, path / OPTIMIZER)
+    trainer.scaler.load_state_dict(state.get("scaler"))  # checkpoints from before there was one have no entry
     trainer.steps_done = state["step"]
     trainer.prompt_order.drawn = state["prompts_drawn"]
     trainer.generator.set_state(torch.frombuffer(bytearray(base64.b64decode(state["generator"])), dtype=torch.uint8))
@@ -153,6 +162,7 @@ def _state(trainer):
         "prompts_drawn": trainer.prompt_order.drawn,
         "epoch": trainer.prompt_order.drawn // trainer.prompt_order.count,
         "generator": base64.b64encode(trainer.generator.get_state().numpy().tobytes()).decode(),
+        "scaler": trainer.scaler.state_dict(),
         "reward": None if saver is None else saver(),
         "stop_ids": sorted(trainer.stop_ids),
         "notes": trainer.notes,

@@ -76,10 +76,11 @@ def sample(
     pad_id: int,
     generator: torch.Generator | None = None,
     rollout_dtype: torch.dtype | None = None,
+    wave: int | None = None,
 ) -> Rollouts:
     """Sample `group_size` completions of every prompt.
 
-    Each prompt runs through the model once. All rollouts are then decoded together; one that has drawn a stop token
+    Each prompt runs through the model once. All its rollouts are then decoded together; one that has drawn a stop token
     is finished, and finished rows leave the batch when enough of them have gathered. Only the arguments decide: the
     model's generation_config is never read, and the model's training mode does not matter.
 
@@ -93,15 +94,17 @@ def sample(
         pad_id: fills the rest of the rows; may be a stop id.
         generator: a CPU generator. It gives one number per row and slot, whatever is sampled: how much it advances
             depends only on the shapes, and a row's draws do not depend on the other rows.
-        rollout_dtype: sample with copies of the weights in this dtype (torch.bfloat16). The recorded
+        rollout_dtype: sample with copies of the weights in this dtype (torch.bfloat16, torch.float16). The recorded
             log-probabilities are then those of the copies.
+        wave: rollouts decoded at the same time, see `wave_parts`; None takes all. The cache of a wave is freed before
+            the next one begins. Draws and result are those of one batch, up to the rounding of its products.
 
     Returns: `Rollouts` on the model's device, N = B * group_size, C = the longest completion.
 
     Raises: ValueError for an empty prompt, a prompt id outside the vocabulary, or an argument out of range.
     """
     prompts = [list(prompt) for prompt in prompts]
-    _check(prompts, group_size, max_new_tokens, temperature, model.config.vocab_size)
+    _check(prompts, group_size, max_new_tokens, wave, temperature, model.config.vocab_size)
     weights = DecodeWeights.from_model(model, rollout_dtype, pack=_pays_to_pack(model))
     device = weights.embedding.device
     stops = torch.tensor(sorted({int(stop) for stop in stop_ids}), dtype=torch.int64, device=device)
@@ -112,12 +115,79 @@ def sample(
         where = torch.device("cpu") if generator is None else generator.device
         draws = torch.rand(rows, max_new_tokens, generator=generator, dtype=torch.float64, device=where).to(device)
 
-    cache = KVCache(weights, prompt_mask, group_size, max_new_tokens)
     completion_ids = torch.full((rows, max_new_tokens), pad_id, dtype=torch.int64, device=device)
     logprobs = torch.zeros(rows, max_new_tokens, dtype=torch.float32, device=device)
     lengths = torch.full((rows,), max_new_tokens, dtype=torch.int64, device=device)
     finished = torch.zeros(rows, dtype=torch.bool, device=device)
+    for asked, part in wave_parts(len(prompts), group_size, wave):
+        _sample_wave(
+            weights,
+            prompt_ids[asked],
+            prompt_mask[asked],
+            _Results(completion_ids[part], logprobs[part], lengths[part], finished[part]),
+            None if draws is None else draws[part],
+            temperature,
+            stops,
+            pad_id,
+        )
 
+    if not bool(logprobs.isfinite().all()):
+        row = int((~logprobs.isfinite()).nonzero()[0, 0])
+        reason = "the model's weights hold NaN or infinity"
+        if weights.dtype == torch.float16:
+            reason += ", or a number has passed 65504, the end of float16: sample in bfloat16 or float32"
+        raise ValueError(f"the logits of rollout {row} are not finite: {reason}")
+    width = int(lengths.max())
+    return Rollouts(
+        prompt_ids=prompt_ids.repeat_interleave(group_size, dim=0),
+        prompt_mask=prompt_mask.repeat_interleave(group_size, dim=0),
+        completion_ids=completion_ids[:, :width].contiguous(),
+        lengths=lengths,
+        logprobs=logprobs[:, :width].contiguous(),
+        finished=finished,
+        group_size=group_size,
+        prompt_index=torch.arange(len(prompts), device=device).repeat_interleave(group_size),
+    )
+
+
+def wave_parts(prompts: int, group_size: int, wave: int | None) -> list[tuple[slice, slice]]:
+    """How rollouts are split into waves: [(slice of the prompts, slice of the rollouts)], in order.
+
+    A wave is as many whole prompts as fit into `wave` rollouts; where not even one group fits, a part of one group.
+    """
+    wave = prompts * group_size if wave is None else wave
+    if wave >= group_size:
+        size = wave // group_size
+        starts = range(0, prompts, size)
+        ends = [min(start + size, prompts) for start in starts]
+        return [
+            (slice(start, end), slice(start * group_size, end * group_size))
+            for start, end in zip(starts, ends, strict=True)
+        ]
+    return [
+        (slice(prompt, prompt + 1), slice(first, min(first + wave, (prompt + 1) * group_size)))
+        for prompt in range(prompts)
+        for first in range(prompt * group_size, (prompt + 1) * group_size, wave)
+    ]
+
+
+@dataclass(frozen=True)
+class _Results:
+    """Where a wave leaves its rollouts: views of the rows of the batch. As in `Rollouts`, at full width."""
+
+    completion_ids: Tensor
+    logprobs: Tensor
+    lengths: Tensor
+    finished: Tensor
+
+
+def _sample_wave(weights, prompt_ids, prompt_mask, results, draws, temperature, stops, pad_id):
+    """Decode the rollouts of some prompts, the same number for each, into `results`."""
+    rows, max_new_tokens = results.completion_ids.shape
+    device, group_size = stops.device, rows // len(prompt_ids)
+    completion_ids, logprobs = results.completion_ids, results.logprobs
+    lengths, finished = results.lengths, results.finished
+    cache = KVCache(weights, prompt_mask, group_size, max_new_tokens)
     logits = prefill(weights, cache, prompt_ids, prompt_mask).repeat_interleave(group_size, dim=0)
     alive = torch.arange(rows, device=device)  # the row of the result that each row of the batch belongs to
     for step in range(max_new_tokens):
@@ -139,21 +209,6 @@ def sample(
                 cache.keep(running, used=step)
                 alive, tokens = alive[running], tokens[running]
         logits = decode_step(weights, cache, tokens, step)
-
-    if not bool(logprobs.isfinite().all()):
-        row = int((~logprobs.isfinite()).nonzero()[0, 0])
-        raise ValueError(f"the logits of rollout {row} are not finite: the model's weights hold NaN or infinity")
-    width = int(lengths.max())
-    return Rollouts(
-        prompt_ids=prompt_ids.repeat_interleave(group_size, dim=0),
-        prompt_mask=prompt_mask.repeat_interleave(group_size, dim=0),
-        completion_ids=completion_ids[:, :width].contiguous(),
-        lengths=lengths,
-        logprobs=logprobs[:, :width].contiguous(),
-        finished=finished,
-        group_size=group_size,
-        prompt_index=torch.arange(len(prompts), device=device).repeat_interleave(group_size),
-    )
 
 
 def draw_tokens(logits: Tensor, temperature: float, draw: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -211,7 +266,7 @@ def _pays_to_pack(model):
     return model.device.type == "cpu" and size <= PACK_LIMIT
 
 
-def _check(prompts, group_size, max_new_tokens, temperature, vocabulary):
+def _check(prompts, group_size, max_new_tokens, wave, temperature, vocabulary):
     if not prompts:
         raise ValueError("prompts is empty: pass at least one list of token ids")
     for row, prompt in enumerate(prompts):
@@ -220,7 +275,8 @@ def _check(prompts, group_size, max_new_tokens, temperature, vocabulary):
         bad = [token for token in prompt if not 0 <= token < vocabulary]
         if bad:
             raise ValueError(f"prompts[{row}] holds the id {bad[0]}: ids must be in 0 .. {vocabulary - 1}")
-    for name, value in {"group_size": group_size, "max_new_tokens": max_new_tokens}.items():
+    counts = {"group_size": group_size, "max_new_tokens": max_new_tokens, "wave": 1 if wave is None else wave}
+    for name, value in counts.items():
         if value < 1:
             raise ValueError(f"{name} is {value}: it must be at least 1")
     if not 0 <= temperature < float("inf"):

@@ -10,7 +10,7 @@ from grpo.qwen3.prompts import PROMPT_STYLES
 from grpo.token_loss import AGGREGATES, KL_KINDS, LEVELS
 
 KL_IN_REWARD = "k1_in_reward"
-ROLLOUT_DTYPES = ("float32", "bfloat16")
+PRECISIONS = ("float32", "bfloat16", "float16")
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class GRPOSettings:
         max_new_tokens: budget of a rollout; what is longer is cut off and scored as it stands.
         temperature: T > 0. Log-probs everywhere (old, new, reference) are those of logits / T.
         prompt_style: how a problem becomes a prompt (`grpo.qwen3.prompts`); "plain" takes the text as it is.
-        rollout_dtype: "float32", or "bfloat16" for faster sampling from a rounded copy of the policy. The difference
-            between the two is then corrected by truncated importance weights.
+        rollout_dtype: "float32", or "bfloat16" or "float16" for faster sampling from a rounded copy of the policy. The
+            difference between the two is then corrected by truncated importance weights.
         importance_cap: largest such weight.
 
     The loss:
@@ -45,7 +45,15 @@ class GRPOSettings:
         warmup_steps: iterations over which the learning rate rises linearly from learning_rate / warmup_steps.
         inner_updates: gradient steps per batch. With 1 every ratio is 1 and the clip never acts.
 
+    The arithmetic:
+        precision: of the products in the training pass: "float32", or, under autocast, "bfloat16" or "float16" (for a
+            GPU without bfloat16). Weights, gradients, AdamW's averages and the sums that run through the layers stay
+            float32. What differs from the sampler's arithmetic is corrected as for rollout_dtype. With "float16" the
+            loss is scaled up before the backward pass, and an update whose gradient overflows is skipped.
+
     Memory and speed, without any influence on the gradient:
+        rollout_wave: rollouts decoded at the same time, rounded down to whole prompts, or below group_size to a part of
+            one prompt's group; None takes all at once. The draws are those of one batch.
         micro_batch_size: rollouts per forward and backward pass; None takes all at once.
         checkpoint_layers: keep only the input of each layer for the backward pass and compute the rest again.
         chunk_size: tokens whose logits exist at the same time; None takes as many as fit in 32 MiB.
@@ -66,6 +74,7 @@ class GRPOSettings:
     prompt_style: str = "plain"
     rollout_dtype: str = "float32"
     importance_cap: float = 2.0
+    precision: str = "float32"
 
     level: str = "token"
     aggregate: str = "rollout_mean"
@@ -84,6 +93,7 @@ class GRPOSettings:
     warmup_steps: int = 0
     inner_updates: int = 1
 
+    rollout_wave: int | None = None
     micro_batch_size: int | None = None
     checkpoint_layers: bool = False
     chunk_size: int | None = None
@@ -98,7 +108,7 @@ class GRPOSettings:
         minimum |= {"warmup_steps": 0, "checkpoint_every": 0, "keep_checkpoints": 1, "seed": 0}
         for name, least in minimum.items():
             as_count(getattr(self, name), name, minimum=least)
-        for name in ("constant_length", "micro_batch_size", "chunk_size"):
+        for name in ("constant_length", "rollout_wave", "micro_batch_size", "chunk_size"):
             if getattr(self, name) is not None:
                 as_count(getattr(self, name), name, minimum=1)
         for name in ("temperature", "learning_rate", "importance_cap"):
@@ -114,7 +124,8 @@ class GRPOSettings:
             "level": LEVELS,
             "aggregate": AGGREGATES,
             "kl": (*KL_KINDS, KL_IN_REWARD),
-            "rollout_dtype": ROLLOUT_DTYPES,
+            "rollout_dtype": PRECISIONS,
+            "precision": PRECISIONS,
             "prompt_style": tuple(PROMPT_STYLES),
         }
         for name, known in choices.items():
@@ -159,6 +170,11 @@ class GRPOSettings:
     def loss_kl_coef(self):
         """The weight of the KL term of the loss: 0 where the penalty is taken off the rewards instead."""
         return 0.0 if self.kl == KL_IN_REWARD else self.kl_coef
+
+    @property
+    def same_arithmetic(self):
+        """Whether rollouts and training pass use the same numbers, so that captured log-probs are the trainer's."""
+        return self.rollout_dtype == self.precision == "float32"
 
     @property
     def rollouts_per_step(self):

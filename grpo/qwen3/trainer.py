@@ -28,6 +28,7 @@ from grpo.qwen3.objective import (
     token_grpo_loss,
     token_weights,
 )
+from grpo.qwen3.precision import LossScaler
 from grpo.qwen3.prompts import encode_prompts
 from grpo.qwen3.run import RunRecord, resume_trainer
 from grpo.qwen3.sampler import Rollouts, sample
@@ -53,8 +54,8 @@ class Trainer:
         stop_ids: ids that end a completion; default: all of the model's and the tokenizer's.
         notes: dict of plain data that goes into the checkpoints.
 
-    Attributes: model, reference (None without a KL penalty), optimizer, settings, notes; steps_done (int); history
-        (list of the signals of all steps, also from before a resume).
+    Attributes: model, reference (None without a KL penalty), optimizer, scaler (LossScaler), settings, notes;
+        steps_done (int); history (list of the signals of all steps, also from before a resume).
 
     Raises: ValueError for weights below float32, too few problems, a prompt that the tokenizer cannot encode, or a
         reference that shares weights with the model; CheckpointError if out_dir is not free or cannot be written.
@@ -85,6 +86,7 @@ class Trainer:
             weight_decay=self.settings.weight_decay,
             fused=self.parameters[0].is_cuda,
         )
+        self.scaler = LossScaler(self.settings.precision, self.parameters[0].device)
         self.reference = _frozen_reference(model, reference) if self.settings.needs_reference else None
         texts = [problem.prompt for problem in self.problems]
         self.prompts = encode_prompts(tokenizer, texts, self.settings.prompt_style)
@@ -124,7 +126,7 @@ class Trainer:
             for rows in micro_batches:
                 with self._memory_errors("training"):
                     loss = self.loss(batch, rows, update, first=number == 0)
-                    loss.backward()
+                    self.scaler.scale(loss).backward()
             self.take_step(update)
             updates.append(update)
         return self._finish(_signals(batch, rewards, updates, settings) | clock.read())
@@ -143,7 +145,8 @@ class Trainer:
                 stop_ids=self.stop_ids,
                 pad_id=self.tokenizer.pad_token_id,
                 generator=self.generator,
-                rollout_dtype=None if self.same_arithmetic else getattr(torch, settings.rollout_dtype),
+                rollout_dtype=None if settings.rollout_dtype == "float32" else getattr(torch, settings.rollout_dtype),
+                wave=settings.rollout_wave,
             )
 
     def score(self, chosen, rollouts):
@@ -189,7 +192,7 @@ class Trainer:
         """The loss of some rows of the batch, as their share of the full batch's loss. Scalar with a gradient."""
         settings, part = self.settings, batch.rows(rows)
         new_logps, _ = self._completion_logprobs(self.model, part.rollouts)
-        if not self.same_arithmetic and first:
+        if not settings.same_arithmetic and first:
             # Before the first step the current policy still is the old one: its log-probs in the trainer's arithmetic
             # become the old ones, and the sampler's rounding is made good by a weight.
             batch.correct(rows, new_logps, settings.importance_cap)
@@ -212,10 +215,15 @@ class Trainer:
         return loss
 
     def take_step(self, update):
-        """Clip the gradient's norm, and step with AdamW unless a number is not finite."""
+        """Clip the gradient's norm, and step with AdamW unless a number is not finite.
+
+        In float16 a gradient that is not finite was scaled too high: the update is left out, and the next one has half
+        the scale.
+        """
         for parameter in self.parameters:
             if parameter.grad is None:  # no rollout could change it: AdamW's momentum still acts
                 parameter.grad = torch.zeros_like(parameter)
+        self.scaler.unscale(self.optimizer)
         limit = self.settings.max_grad_norm or float("inf")
         update.gradient_norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, limit))
         self._require_finite(update)
@@ -223,8 +231,8 @@ class Trainer:
             group["lr"] = self.settings.learning_rate_at(self.steps_done)
         witness = None if self._moved else ChangeWitness(self.parameters)
         with self._memory_errors("training"):
-            self.optimizer.step()
-        if witness is not None:
+            update.taken = self.scaler.step(self.optimizer)
+        if witness is not None and update.taken:
             witness.check()
             self._moved = bool(witness.entries)
 
@@ -278,17 +286,12 @@ class Trainer:
             problems, reward: as they were.
             device: where to go on.
             changes: settings that may change on the way: steps, checkpoint_every, keep_checkpoints,
-                micro_batch_size, chunk_size, checkpoint_layers.
+                micro_batch_size, chunk_size, checkpoint_layers, rollout_wave.
 
         Raises: CheckpointError if there is no complete checkpoint; ValueError if the problems are other ones, or
             another setting is to change.
         """
         return resume_trainer(cls, out_dir, problems, reward, device, changes)
-
-    @property
-    def same_arithmetic(self):
-        """Whether the rollouts come from the very weights that are trained, not from a rounded copy."""
-        return self.settings.rollout_dtype == "float32"
 
     def _completion_logprobs(self, model, rollouts):
         return completion_logprobs(
@@ -297,16 +300,21 @@ class Trainer:
             temperature=self.settings.temperature,
             chunk_size=self.settings.chunk_size,
             checkpoint_layers=self.settings.checkpoint_layers,
+            precision=None if self.settings.precision == "float32" else getattr(torch, self.settings.precision),
         )
 
     def _require_finite(self, update):
         """Stop before the optimizer spreads a NaN over all weights."""
         numbers = {"loss": update.loss, "gradient_norm": update.gradient_norm}
-        if all(map(math.isfinite, numbers.values())):
+        scale = self.scaler.scale_factor
+        # A scale of 1 is none: what overflows with it overflows by itself.
+        scaled = scale is not None and scale > 1
+        if math.isfinite(update.loss) and (scaled or math.isfinite(update.gradient_norm)):
             return
         if self.record is not None:
             self.record.log({"step": self.steps_done + 1, **numbers})
-        raise NotFiniteError(self.steps_done + 1, self._left(), **numbers)
+        hint = "" if scale is None else "Or the numbers are too large for float16: set precision to 'float32'. "
+        raise NotFiniteError(self.steps_done + 1, hint + self._left(), **numbers)
 
     def _memory_errors(self, phase):
         return memory_errors(phase, self.settings, self._left())
@@ -318,6 +326,7 @@ class Trainer:
         self.steps_done += 1
         self.between_steps = True
         signals = {"step": self.steps_done, **signals, "learning_rate": self.optimizer.param_groups[0]["lr"]}
+        signals["loss_scale"] = self.scaler.scale_factor
         self.history.append(signals)
         if self.record is not None:
             self.record.log(signals)
@@ -386,6 +395,7 @@ class _Update:
 
     def __init__(self):
         self.loss, self.gradient_norm, self.clipped, self.ratio_max, self.rollouts = 0.0, 0.0, 0.0, 0.0, 0
+        self.taken = True
 
     def add(self, loss, new_logps, part, settings):
         """Count a micro-batch in."""
@@ -409,6 +419,7 @@ def _signals(batch, rewards, updates, settings):
     rollouts, n_updates = batch.rollouts, len(updates)
     ratios = n_updates * _ratio_count(rollouts.mask, settings.level)
     trained = batch.advantages != 0
+    norms = [update.gradient_norm for update in updates if update.taken]
     gap = None
     if batch.sampler_weights is not None:
         difference = (batch.old_logps - rollouts.logprobs).abs()
@@ -419,7 +430,7 @@ def _signals(batch, rewards, updates, settings):
         "entropy": -float(masked_mean(rollouts.logprobs, rollouts.mask)),
         "kl": _kl(batch),
         "clip_fraction": sum(update.clipped for update in updates) / ratios,
-        "gradient_norm": sum(update.gradient_norm for update in updates) / n_updates,
+        "gradient_norm": sum(norms) / len(norms) if norms else None,
         "length": float(rollouts.lengths.double().mean()),
         "truncation_rate": 1.0 - float(rollouts.finished.double().mean()),
         "ratio_max": max(update.ratio_max for update in updates) or 1.0,  # without any rollout there is no ratio
@@ -427,6 +438,7 @@ def _signals(batch, rewards, updates, settings):
         "sampler_gap": gap,
         "tokens": rollouts.tokens,
         "trained_rollouts": updates[-1].rollouts,
+        "skipped_updates": n_updates - len(norms),
     }
 
 

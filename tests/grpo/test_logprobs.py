@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo import completion_mask, entropy, log_softmax, masked_sum, sequence_logprob, token_logprobs
+from grpo import completion_mask, entropy, log_softmax, masked_sum, nucleus_logprobs, sequence_logprob, token_logprobs
 
 few = settings(derandomize=True, max_examples=30, deadline=None)
 rows_of_logits = st.lists(st.floats(-1e4, 1e4), min_size=1, max_size=5)
@@ -273,3 +273,87 @@ def test_masked_sum_does_not_broadcast(mask):
 def test_masked_sum_checks_the_entries():
     with pytest.raises(ValueError, match="neither 0 nor 1"):
         masked_sum([1.0, 2.0], [0.5, 1.0])
+
+
+FOUR = np.log([0.15, 0.5, 0.05, 0.3])
+
+
+def test_nucleus_keeps_the_token_that_crosses_top_p():
+    kept = np.log(np.array([0.15, 0.5, 0.0, 0.3]) / 0.95, where=[True, True, False, True], out=np.full(4, -np.inf))
+    np.testing.assert_allclose(nucleus_logprobs(FOUR, 0.9), kept, atol=1e-12)
+    np.testing.assert_allclose(nucleus_logprobs(FOUR.tolist(), 0.81), kept, atol=1e-12)
+    # .5 + .3 = .8 does reach .79, and .5 alone reaches .5 and less.
+    assert np.isfinite(nucleus_logprobs(FOUR, 0.79)).tolist() == [False, True, False, True]
+    assert nucleus_logprobs(FOUR, 0.49).tolist() == [-np.inf, 0.0, -np.inf, -np.inf]
+
+
+def test_nucleus_ratio_to_the_full_softmax_is_the_kept_mass():
+    kept = nucleus_logprobs(FOUR, 0.9)
+    drawn = np.isfinite(kept)
+    np.testing.assert_allclose(np.exp(log_softmax(FOUR) - kept)[drawn], 0.95)
+
+
+def test_nucleus_at_the_ends_of_top_p():
+    # The running sum is exactly 1 from the first token on.
+    np.testing.assert_allclose(nucleus_logprobs([0.0, -40.0, -50.0], 1), [0.0, -40.0, -50.0], atol=1e-12)
+    np.testing.assert_array_equal(nucleus_logprobs([[1.0, 2.0], [3.0, 0.0]], 0), [[-np.inf, 0.0], [0.0, -np.inf]])
+    assert nucleus_logprobs([1.0, -np.inf], 1).tolist() == [0.0, -np.inf]
+
+
+def test_nucleus_takes_equal_logits_in_their_order():
+    logits = np.tile([0.0, 1.0], 20)  # each of the twenty likely ones has .0366
+    kept = np.flatnonzero(np.isfinite(nucleus_logprobs(logits, 0.35)))
+    assert kept.tolist() == list(range(1, 20, 2))
+    assert nucleus_logprobs([7.0, 7.0], 0.5).tolist() == [0.0, -np.inf]  # one of two reaches a half
+
+
+def test_nucleus_takes_each_row_by_itself():
+    rows = np.array([FOUR, [3.0, 0.0, 0.0, 3.0], [0.0, 0.0, 9.0, 1.0]])
+    batch = nucleus_logprobs(rows.reshape(3, 1, 4), 0.6)
+    assert batch.shape == (3, 1, 4)
+    for row, logps in zip(rows, batch[:, 0], strict=True):
+        np.testing.assert_array_equal(logps, nucleus_logprobs(row, 0.6))
+    assert np.isfinite(batch).sum(axis=-1).ravel().tolist() == [2, 2, 1]
+
+
+def test_nucleus_temperature_comes_first():
+    logits = [2.0, 0.0, 1.0, -1.0]
+    np.testing.assert_array_equal(nucleus_logprobs(logits, 0.8, 2.0), nucleus_logprobs([1.0, 0.0, 0.5, -0.5], 0.8))
+    assert np.isfinite(nucleus_logprobs(logits, 0.8)).sum() == 2 < np.isfinite(nucleus_logprobs(logits, 0.8, 2.0)).sum()
+
+
+@few
+@given(rows_of_logits, st.floats(0, 1))
+def test_nucleus_is_normalised_and_no_longer_than_needed(logits, top_p):
+    logps = nucleus_logprobs(logits, top_p)
+    kept = np.isfinite(logps) | (top_p == 1)
+    chances = np.exp(log_softmax(logits))[kept]
+    np.testing.assert_allclose(np.exp(logps).sum(), 1.0, atol=1e-12)
+    assert chances.sum() >= top_p - 1e-9
+    assert top_p == 1 or len(chances) == 1 or chances.sum() - chances.min() < top_p + 1e-9
+
+
+@pytest.mark.parametrize(
+    "top_p, temperature, words",
+    [
+        (-0.1, 1.0, "top_p is -0.1"),
+        (1.5, 1.0, "top_p is 1.5: pass a probability"),
+        (90, 1.0, "top_p is 90"),
+        (float("nan"), 1.0, "top_p is nan"),
+        (0.9, 0.0, "temperature is 0.0"),
+        (0.9, -1.0, "temperature is -1.0"),
+        (0.9, float("nan"), "temperature is nan"),
+    ],
+)
+def test_nucleus_out_of_range(top_p, temperature, words):
+    with pytest.raises(ValueError, match=words):
+        nucleus_logprobs(FOUR, top_p, temperature)
+
+
+@pytest.mark.parametrize(
+    "logits, words",
+    [(1.0, "one logit per token"), ([], "shape"), ([0.0, float("nan")], "nan"), ([[0.0], [1.0, 2.0]], "^logits must")],
+)
+def test_nucleus_of_what_are_no_logits(logits, words):
+    with pytest.raises(ValueError, match=words):
+        nucleus_logprobs(logits, 0.9)

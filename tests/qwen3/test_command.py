@@ -25,7 +25,11 @@ from grpo.qwen3.trainer import Trainer
 
 
 def call(*arguments):
-    result = CliRunner().invoke(grpo.cli.app, ["train", "qwen3", *map(str, arguments)], env={"COLUMNS": "200"})
+    width, grpo.cli.console.width = grpo.cli.console.width, 200  # an earlier test may have fixed it
+    try:
+        result = CliRunner().invoke(grpo.cli.app, ["train", "qwen3", *map(str, arguments)])
+    finally:
+        grpo.cli.console.width = width
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.exit_code, re.sub(r"[\s│╭╮╰╯─]+", " ", result.output)
@@ -90,7 +94,7 @@ def test_every_setting_reaches_the_run(micro, tmp_path):
         "--steps 1 --prompts 3 --group-size 5 --max-new-tokens 7 --temperature 0.9 --rollout-dtype bfloat16 "
         "--learning-rate 0.003 --warmup 2 --max-grad-norm 0.5 --inner-updates 2 --level gspo --aggregate token_mean "
         "--clip-low 0.1 --clip-high 0.3 --kl-coef 0.05 --kl k2 --no-scale-by-std --micro-batch 4 "
-        "--no-checkpoint-layers --checkpoint-every 3 --keep 5 --seed 6"
+        "--no-checkpoint-layers --checkpoint-every 3 --keep 5 --seed 6 --precision bfloat16 --wave 7"
     )
     status, _ = call(*options, *given.split(), "--json", numbers)
     assert status == 0
@@ -118,6 +122,8 @@ def test_every_setting_reaches_the_run(micro, tmp_path):
         "keep_checkpoints": 5,
         "seed": 6,
         "prompt_style": "plain",
+        "precision": "bfloat16",
+        "rollout_wave": 7,
     }
     data = json.loads(numbers.read_text())
     assert data["settings"].items() >= expected.items()
@@ -159,6 +165,76 @@ def test_a_dry_run_shows_the_plan_takes_one_step_and_keeps_nothing(micro, tmp_pa
     assert len(data["signals"]) == 1 and data["plan"]["gradients"]["training"] > 0
 
 
+def test_what_fits_is_chosen_and_said_and_what_was_given_stays(micro, tmp_path):
+    options, _ = micro
+    numbers, out = tmp_path / "run.json", tmp_path / "run"
+    few = [*options, "--steps", 1, "--max-memory", "2GB", "--json", numbers]  # --micro-batch 8 is among them
+    status, output = call(*few, "--out", out)
+    assert status == 0 and "--max-memory 2GB: of 2.0 GB, 1.4 GB are planned for tensors" in output
+    assert "all 8 rollouts are decoded at once" in output
+    data = json.loads(numbers.read_text())
+    # The default of a published model is to compute layers again: here nothing asks for it.
+    assert data["settings"]["checkpoint_layers"] is False and data["settings"]["micro_batch_size"] == 8
+    assert any("decoded at once" in choice for choice in data["notes"]["memory"])
+    status, output = call(*few, "--wave", 2, "--checkpoint-layers", "--micro-batch", 3, "--plan")
+    assert status == 0 and "waves of 2:" in output and "micro-batches of 3 rollouts, computing every layer" in output
+    data = json.loads(numbers.read_text())
+    assert [data["settings"][name] for name in ("rollout_wave", "micro_batch_size")] == [2, 3]
+    status, output = call("--out", out, "--resume", "--max-memory", "2GB")
+    assert status == 2 and "--max-memory chooses for a new run" in output
+    status, output = call("--out", out, "--resume", "--steps", 2, "--wave", 4)
+    assert status == 0 and "from step 1 of 2" in output
+
+
+def test_a_plan_alone_takes_no_step(micro, tmp_path, monkeypatch):
+    monkeypatch.setattr(command, "Trainer", lambda *a, **k: pytest.fail("a trainer"))
+    numbers = tmp_path / "plan.json"
+    status, output = call(*micro[0], "--plan", "--json", numbers)
+    assert status == 0 and "Memory plan" in output and "one step" not in output
+    assert set(json.loads(numbers.read_text())) == {"settings", "plan", "planned_peaks", "choices"}
+
+
+def test_the_plan_of_a_rehearsal_needs_no_weights(monkeypatch, tmp_path):
+    monkeypatch.setattr(command, "tiny_model", lambda *a, **k: pytest.fail("weights"))
+    numbers, card = tmp_path / "plan.json", ("--device", "cuda", "--precision", "float16", "--rollout-dtype", "float16")
+    status, output = call("--model", "real-shape", "--plan", "--max-memory", "15GB", *card, "--json", numbers)
+    assert status == 0 and "of 15.0 GB, 13.8 GB are planned" in output
+    data = json.loads(numbers.read_text())
+    assert data["plan"]["weights"]["sampling"] == 4 * 596_049_920
+    assert max(data["planned_peaks"].values()) < 13.8e9
+    assert data["settings"]["checkpoint_layers"] and data["settings"]["max_new_tokens"] == 512
+
+
+def test_a_rehearsal_runs_with_coins_for_rewards(monkeypatch, tmp_path):
+    """The same way through the command, with a small shape."""
+    from grpo.qwen3.model import tiny_config
+
+    monkeypatch.setattr(command, "real_shape_config", lambda: tiny_config(vocab_size=500, layers=1))
+    numbers, out = tmp_path / "run.json", tmp_path / "run"
+    run = ("--model", "real-shape", "--prompts", 2, "--group-size", 2, "--max-new-tokens", 4, "--steps", 2, "--seed", 3)
+    status, output = call(*run, "--json", numbers, "--out", out)
+    assert status == 0 and "GRPO on real-shape" in output and "test problems" not in output
+    rewards = [row["reward"] for row in json.loads(numbers.read_text())["signals"]]
+    assert set(rewards) <= {0.0, 0.25, 0.5, 0.75, 1.0} and any(rewards)
+    status, output = call("--out", out, "--resume", "--steps", 3)
+    assert status == 0 and "from step 2 of 3" in output
+
+
+def test_skipped_updates_are_named_in_the_text(micro, monkeypatch):
+    from grpo.qwen3.precision import LossScaler
+
+    make = LossScaler.__init__
+
+    def high(scaler, *arguments):
+        make(scaler, *arguments)
+        scaler.load_state_dict({**scaler.state_dict(), "scale": 2.0**60})
+
+    monkeypatch.setattr(LossScaler, "__init__", high)
+    status, output = call(*micro[0], "--precision", "float16", "--steps", 1)
+    assert status == 0 and "step 1: its update was skipped, because a float16 gradient overflowed" in output
+    assert "the next loss is scaled by 5.76461e+17" in output
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -178,7 +254,12 @@ def test_a_dry_run_shows_the_plan_takes_one_step_and_keeps_nothing(micro, tmp_pa
         (["--model", "some-folder", "--cold-start"], "--cold-start is for --model tiny"),
         (["--resume"], "--resume needs --out"),
         (["--resume", "--out", "no_such_run"], "no_such_run holds no run"),
-        (["--resume", "--dry-run", "--out", "x"], "--dry-run keeps nothing"),
+        (["--resume", "--dry-run", "--out", "x"], "--dry-run and --plan keep nothing"),
+        (["--resume", "--plan", "--out", "x"], "--dry-run and --plan keep nothing"),
+        (["--precision", "half"], "precision is 'half': choose 'float32', 'bfloat16', 'float16'"),
+        (["--wave", "0"], "--wave"),
+        (["--max-memory", "a lot"], "the memory is 'a lot': write a number and a unit, such as 15GB"),
+        (["--max-memory", "1MB", "--plan"], "1.0 MB are not enough for torch itself"),
         (["--test-data", "x.jsonl"], "--test-data without --data"),
         (["--data", "no_such_file.jsonl"], "no_such_file.jsonl cannot be read: No such file or directory"),
         (["--plot", "run.xyz"], "the name must end in .png, .svg, .pdf"),
@@ -329,7 +410,7 @@ def test_a_run_that_cannot_go_on_ends_with_status_1(micro, tmp_path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr("grpo.qwen3.trainer.sample", lambda *a, **k: (_ for _ in ()).throw(MemoryError()))
         status, output = call(*micro[0], "--out", tmp_path / "run2")
-    assert status == 1 and "out of memory while sampling: lower max_new_tokens (6)" in output
+    assert status == 1 and "out of memory while sampling: lower rollout_wave (now 8), then max_new_tokens (6)" in output
 
     with monkeypatch.context() as patch:
         patch.setattr(command, "boxed_reward", lambda *rollout: float("nan"))
@@ -357,6 +438,8 @@ def test_problems_of_ones_own(tmp_path):
     path = tmp_path / "problems.jsonl"
     path.write_text('{"prompt": "1+1?", "truth": "2", "source": "me"}\n\n{"prompt": "2+2?", "truth": " 4"}\n')
     assert [(problem.prompt, problem.truth) for problem in read_problems(path)] == [("1+1?", "2"), ("2+2?", " 4")]
+    path.write_bytes('\ufeff{"prompt": "1+1\u2028?", "truth": "2"}\r\n{"prompt": "x\u0085", "truth": "4"}'.encode())
+    assert [problem.prompt for problem in read_problems(path)] == ["1+1\u2028?", "x\u0085"]
 
 
 @pytest.mark.parametrize(
@@ -367,6 +450,9 @@ def test_problems_of_ones_own(tmp_path):
         ('{"prompt": "1+1?"}', "line 2: truth is missing"),
         ('{"prompt": "1+1?", "truth": 2}', "line 2: truth is 2: it must be a string"),
         ('{"prompt": " ", "truth": "2"}', "line 2: prompt is ' '"),
+        ('{"prompt": "x", "truth": NaN}', "line 2: truth is nan: it must be a string"),
+        ('{"prompt": "\\ud83d", "truth": "2"}', "line 2: prompt holds half a character"),
+        ("[" * 100_000, "line 2 is not JSON"),
     ],
 )
 def test_a_bad_line_is_numbered(tmp_path, line, message):

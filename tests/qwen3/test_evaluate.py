@@ -1,17 +1,14 @@
 """Evaluation: against models whose answers are known, with the same answer however the problems are batched."""
 
-from importlib import import_module
-
 import pytest
 import torch
 
+from grpo.qwen3 import answers as module
 from grpo.qwen3.arithmetic import load_arithmetic
 from grpo.qwen3.evaluate import evaluate, wilson_interval
 from grpo.qwen3.model import tiny_model
 from grpo.qwen3.sampler import Rollouts
 from grpo.qwen3.tokenizer import encode_text, tiny_tokenizer
-
-module = import_module("grpo.qwen3.evaluate")  # the package has a function of the same name
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from micro_run import PROBLEMS, CoinReward, micro_model, same_weights, settings, weights
 
+from grpo.qwen3.checkpoint import RunFolder, write_folder
 from grpo.qwen3.health import read_signals
 from grpo.qwen3.trainer import Trainer
 
@@ -67,6 +69,82 @@ def test_a_resumed_run_takes_the_same_steps(tmp_path, stop_after):
     assert read_signals(tmp_path / "run" / "metrics.jsonl") == again.history
     expected = [alone.prompt_order._order(epoch)[i : i + 2].tolist() for epoch in (0, 1) for i in (0, 2, 4)]
     assert taken == expected[stop_after:5]
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_half_precision_and_its_loss_scale_go_on_too(tmp_path, precision):
+    run = settings(
+        steps=6,
+        checkpoint_every=1,
+        keep_checkpoints=9,
+        precision=precision,
+        rollout_dtype=precision,
+        rollout_wave=3,
+        inner_updates=2,
+        seed=9,
+    )
+
+    def trainer(folder):
+        model, tokenizer = micro_model()
+        made = Trainer(model, tokenizer, PROBLEMS, CoinReward(1), run, out_dir=tmp_path / folder)
+        if precision == "float16":  # so high that updates are skipped on both sides of the interruption
+            made.scaler.load_state_dict({**made.scaler.state_dict(), "scale": 2.0**20, "growth_interval": 3})
+        return made
+
+    alone = trainer("alone")
+    alone.train()
+    trainer("run").train(2)
+    again = Trainer.resume(tmp_path / "run", PROBLEMS, CoinReward(77))
+    again.train()
+    assert same_weights(weights(again.model), weights(alone.model))
+    assert again.scaler.state_dict() == alone.scaler.state_dict()
+    scales = [row["loss_scale"] for row in again.history]
+    assert scales == [row["loss_scale"] for row in alone.history]
+    if precision == "float16":
+        skipped = [row["skipped_updates"] for row in again.history]
+        assert skipped[0] > 0 and any(skipped[2:]) and len(set(scales)) > 2
+        assert not all(skipped)
+
+
+def without(folder, names, scaler):
+    """The newest checkpoint as it was before there were these settings and the scale."""
+    newest = RunFolder(folder).newest()[0]
+
+    def fill(path):
+        shutil.copytree(newest, path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("manifest.json"))
+        state = json.loads((path / "state.json").read_text())
+        state["settings"] = {name: value for name, value in state["settings"].items() if name not in names}
+        if scaler:
+            del state["scaler"]
+        (path / "state.json").write_text(json.dumps(state))
+
+    write_folder(newest, fill)
+
+
+def test_a_checkpoint_from_before_half_precision_goes_on(tmp_path):
+    run = settings(steps=4, checkpoint_every=1)
+    model, tokenizer = micro_model()
+    alone = Trainer(model, tokenizer, PROBLEMS, CoinReward(1), run)
+    alone.train()
+    model, tokenizer = micro_model()
+    Trainer(model, tokenizer, PROBLEMS, CoinReward(1), run, out_dir=tmp_path / "run").train(2)
+    without(tmp_path / "run", ("precision", "rollout_wave"), scaler=True)
+    again = Trainer.resume(tmp_path / "run", PROBLEMS, CoinReward(77), rollout_wave=4)
+    assert again.settings.precision == "float32" and again.settings.rollout_wave == 4
+    again.settings = again.settings.changed(rollout_wave=None)
+    again.train()
+    assert same_weights(weights(again.model), weights(alone.model))
+
+
+def test_a_float16_run_without_its_scale_is_refused(tmp_path):
+    model, tokenizer = micro_model()
+    run = settings(precision="float16")
+    Trainer(model, tokenizer, PROBLEMS, CoinReward(1), run, out_dir=tmp_path / "run").train(1)
+    with pytest.raises(ValueError, match=r"precision was 'float16' .* cannot become 'float32' now"):
+        Trainer.resume(tmp_path / "run", PROBLEMS, CoinReward(1), precision="float32")
+    without(tmp_path / "run", (), scaler=True)
+    with pytest.raises(ValueError, match=r"holds no loss scale.*start a new run"):
+        Trainer.resume(tmp_path / "run", PROBLEMS, CoinReward(1))
 
 
 def test_steps_after_the_checkpoint_are_taken_again_and_listed_once(tmp_path):

@@ -14,7 +14,7 @@ from grpo.qwen3 import sampler
 from grpo.qwen3.decode import DecodeWeights, KVCache, decode_step, prefill
 from grpo.qwen3.logprobs import completion_logprobs
 from grpo.qwen3.masks import completion_lengths
-from grpo.qwen3.sampler import draw_tokens, sample
+from grpo.qwen3.sampler import draw_tokens, sample, wave_parts
 
 PROMPTS = prompts_of_lengths(2, 40, 11, 1)
 STOPS = frozenset({1, 2, 3, 4})
@@ -355,6 +355,7 @@ def test_importance_weights_take_the_rounding_out_of_an_expectation(record_prope
         ({"prompts": [[-1]]}, "holds the id -1"),
         ({"group_size": 0}, "group_size is 0"),
         ({"max_new_tokens": 0}, "max_new_tokens is 0"),
+        ({"wave": 0}, "wave is 0"),
         ({"temperature": -1.0}, "temperature is -1"),
         ({"temperature": math.nan}, "temperature is nan"),
     ],
@@ -370,3 +371,58 @@ def test_weights_that_are_not_finite_are_an_error():
         model.model.norm.weight[0] = math.nan
     with pytest.raises(ValueError, match="rollout 0 are not finite"):
         sampled(model)
+
+
+# Waves
+
+
+@pytest.mark.parametrize("wave", [1, 4, 6, 8, 13, 24, 99])
+def test_waves_give_the_rollouts_of_one_batch(wave, monkeypatch):
+    model, generators = qwen3(), [rng(3), rng(3)]
+    whole = sampled(model, generator=generators[0])
+    batches = []
+
+    def watching(weights, cache, tokens, slot):
+        batches.append(len(tokens))
+        return decode_step(weights, cache, tokens, slot)
+
+    monkeypatch.setattr(sampler, "decode_step", watching)
+    waves = sampled(model, generator=generators[1], wave=wave)
+    assert max(batches) == {1: 1, 4: 4, 6: 6, 8: 6, 13: 12}.get(wave, 24)  # whole prompts, or a part of one group
+    assert torch.equal(*(generator.get_state() for generator in generators))
+    for name in ("prompt_ids", "prompt_mask", "completion_ids", "lengths", "finished", "prompt_index"):
+        assert torch.equal(getattr(waves, name), getattr(whole, name)), name
+    torch.testing.assert_close(waves.logprobs, whole.logprobs, rtol=0, atol=1e-4)
+
+
+def test_how_rollouts_are_split_into_waves():
+    def sizes(*arguments):
+        return [(asked.stop - asked.start, part.stop - part.start) for asked, part in wave_parts(*arguments)]
+
+    assert sizes(5, 4, None) == sizes(5, 4, 20) == sizes(5, 4, 1000) == [(5, 20)]
+    assert sizes(5, 4, 11) == sizes(5, 4, 8) == [(2, 8), (2, 8), (1, 4)]
+    assert sizes(2, 4, 7) == sizes(2, 4, 4) == [(1, 4), (1, 4)]
+    assert sizes(2, 4, 3) == [(1, 3), (1, 1), (1, 3), (1, 1)]
+    for wave in range(1, 13):
+        parts = wave_parts(3, 4, wave)
+        assert [row for _, part in parts for row in range(part.start, part.stop)] == list(range(12))
+        assert all(asked.start == part.start // 4 and asked.stop == -(-part.stop // 4) for asked, part in parts)
+
+
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+def test_rollouts_of_a_rounded_copy_in_waves(half):
+    model = qwen3(initializer_range=0.1, vocab_size=400)
+    whole, waves = (sampled(model, rollout_dtype=half, stop_ids=(), wave=wave) for wave in (None, 5))
+    recomputed, _ = completion_logprobs(model, waves)
+    gap = (recomputed - waves.logprobs).abs().mean().item()
+    assert {torch.bfloat16: 1e-4, torch.float16: 1e-5}[half] < gap < {torch.bfloat16: 2e-2, torch.float16: 2e-3}[half]
+    assert torch.equal(whole.completion_ids[:, 0], waves.completion_ids[:, 0])
+
+
+def test_numbers_beyond_float16_are_said_to_be():
+    model = qwen3(tie_word_embeddings=False)
+    with torch.no_grad():
+        model.lm_head.weight.mul_(1e5)
+    assert sampled(model).logprobs.isfinite().all()
+    with pytest.raises(ValueError, match="65504, the end of float16: sample in bfloat16 or float32"):
+        sampled(model, rollout_dtype=torch.float16)

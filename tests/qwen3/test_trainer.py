@@ -13,7 +13,7 @@ from micro_run import PROBLEMS, CoinReward, digits_reward, micro_model, same_wei
 import grpo.qwen3.trainer as trainer_module
 from grpo import group_relative_advantage, kl_k3
 from grpo.qwen3.guards import NotFiniteError, OutOfMemoryError
-from grpo.qwen3.health import read_signals
+from grpo.qwen3.health import diagnose, read_signals
 from grpo.qwen3.trainer import PromptOrder, Trainer, completion_texts
 from grpo.token_loss import kl_in_reward, log_ratios, token_grpo_gradient, token_grpo_loss
 
@@ -350,6 +350,99 @@ def test_rollouts_in_bfloat16_are_corrected(monkeypatch):
     assert all(parameter.dtype == torch.float32 for parameter in watched.model.parameters())
 
 
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_a_training_pass_in_half_precision(monkeypatch, precision):
+    """Its own log-probs are the old ones, whatever the sampler says; the gradient is nearly that of float32."""
+    seen, loss = [], trainer_module.token_grpo_loss
+
+    def spy(new, old, *arguments, **options):
+        seen.append((new.detach().clone(), old.clone(), options["importance_weights"]))
+        return loss(new, old, *arguments, **options)
+
+    monkeypatch.setattr(trainer_module, "token_grpo_loss", spy)
+    exact = Watched(monkeypatch, inner_updates=2, max_grad_norm=None)
+    expected = exact.trainer.step()
+    seen.clear()
+    watched = Watched(monkeypatch, precision=precision, inner_updates=2, max_grad_norm=None, micro_batch_size=3)
+    signals = watched.trainer.step()
+    assert torch.equal(watched.rollouts.completion_ids, exact.rollouts.completion_ids)
+    parts = len(seen) // 2
+    assert all(torch.equal(new, old) for new, old, _ in seen[:parts])
+    assert all(torch.equal(one[1], other[1]) for one, other in zip(seen[:parts], seen[parts:], strict=True))
+    assert not torch.equal(seen[parts][0], seen[parts][1])
+    assert any((weights != 1).any() for _, _, weights in seen)
+    assert 1e-6 < signals["sampler_gap"] < 0.02 and expected["sampler_gap"] is None
+    for number in range(2):
+        flat = [
+            torch.cat([gradient.flatten() for gradient in one.steps[number][1].values()]) for one in (watched, exact)
+        ]
+        # What take_step is handed is still scaled.
+        assert float(torch.nn.functional.cosine_similarity(*flat, dim=0)) > 0.998
+    assert signals["gradient_norm"] == pytest.approx(expected["gradient_norm"], rel=0.02)
+    assert signals["loss_scale"] == (65536.0 if precision == "float16" else None)
+    assert signals["skipped_updates"] == expected["skipped_updates"] == 0
+    assert all(parameter.dtype == torch.float32 for parameter in watched.model.parameters())
+
+
+def scaled(trainer, scale):
+    trainer.scaler.load_state_dict({**trainer.scaler.state_dict(), "scale": scale})
+
+
+def test_an_update_whose_float16_gradient_overflows_is_skipped_and_said(monkeypatch):
+    watched = Watched(monkeypatch, precision="float16", inner_updates=2, kl_coef=0.1, micro_batch_size=5)
+    trainer = watched.trainer
+    before = weights(watched.model)
+    scaled(trainer, 2.0**60)
+    signals = trainer.step()
+    assert signals["skipped_updates"] == 2 and signals["loss_scale"] == 2.0**58
+    assert signals["gradient_norm"] is None and np.isfinite(signals["loss"]) and signals["ratio_max"] == 1.0
+    assert same_weights(before, weights(watched.model)) and not trainer.optimizer.state
+    assert not [text for text in diagnose(trainer.history) if "finite" in text or "skipped" in text]
+    # The scale is looked for until one fits, and the witness of the first step is still waiting.
+    scaled(trainer, 2.0**8)
+    signals = trainer.step()
+    assert signals["skipped_updates"] == 0 and signals["gradient_norm"] > 0 and trainer._moved
+    assert not same_weights(before, weights(watched.model))
+    for _ in range(5):
+        scaled(trainer, 2.0**60)
+        trainer.step()
+    (warning,) = [text for text in diagnose(trainer.history) if "skipped" in text]
+    assert "skipped in each of the last 5 steps" in warning and "set precision to bfloat16" in warning
+
+
+def test_an_overflow_that_no_scale_helps_stops_the_run(monkeypatch):
+    watched = Watched(monkeypatch, precision="float16")
+    trainer = watched.trainer
+    loss = trainer.loss
+
+    def steep(*arguments, **options):
+        value = loss(*arguments, **options)
+        return value + (next(watched.model.parameters()).sum() * 0.0).sqrt()
+
+    monkeypatch.setattr(trainer, "loss", steep)
+    scaled(trainer, 2.0)
+    assert trainer.step()["skipped_updates"] == 1 and trainer.scaler.scale_factor == 1.0
+    with pytest.raises(NotFiniteError, match="too large for float16: set precision to 'float32'"):
+        trainer.step()
+
+
+def test_a_float16_step_without_any_signal(monkeypatch):
+    watched = Watched(monkeypatch, precision="float16", reward=lambda *rollout: 1.0)
+    signals = watched.trainer.step()
+    assert signals["gradient_norm"] == 0.0 and signals["skipped_updates"] == 0 and signals["trained_rollouts"] == 0
+
+
+@pytest.mark.parametrize("wave", [1, 3, 4, 6])
+def test_waves_do_not_change_a_step(monkeypatch, wave):
+    found = []
+    for rollout_wave in (None, wave):
+        watched = Watched(monkeypatch, rollout_wave=rollout_wave)
+        watched.trainer.step()
+        found.append((watched.rollouts.completion_ids, watched.steps[0][1]))
+    assert torch.equal(found[0][0], found[1][0])
+    assert_close(found[1][1], found[0][1], tolerance=1e-5)
+
+
 def test_weights_below_float32_are_refused():
     """E8: at 1.0 the spacing of bfloat16 is .0078, and a step of .001 leaves the weight where it is."""
     assert float(torch.tensor(1.0, dtype=torch.bfloat16) - 0.001) == 1.0
@@ -468,7 +561,7 @@ ON_CPU = RuntimeError("[enforce fail at alloc_cpu.cpp:117] DefaultCPUAllocator: 
 @pytest.mark.parametrize(
     ("place", "message"),
     [
-        ("sample", "out of memory while sampling: lower max_new_tokens (6), group_size (4), prompts_per_step (2)"),
+        ("sample", "out of memory while sampling: lower rollout_wave (now 8), then max_new_tokens (6), group_size (4)"),
         ("completion_logprobs", "out of memory while training: lower micro_batch_size (now 8), then max_new_tokens"),
     ],
 )
