@@ -229,7 +229,7 @@ def _report(
             )
             continue
         if unexplained and not mistake and not part.only_errors:
-            parts.append(PartResult(part.says, part.points, passed=False, hint="First see to the part above."))
+            parts.append(PartResult(part.says, part.points, passed=False, hint="Mend the part above first."))
             continue
         unexplained = unexplained or not mistake
         explained.add(cause)

@@ -90,8 +90,19 @@ class TinyLanguageModel:
         return np.asarray(self.table)[last] + np.asarray(self.drift)[read % len(self.drift)]
 
 
+@dataclass(frozen=True)
+class Shown:
+    """Stands for an object that an exercise's adapter makes of `data`; a report shows `text` in its place."""
+
+    text: str
+    data: Any = None
+
+    def __repr__(self) -> str:
+        return self.text
+
+
 # What may stand in the arguments of a call beside plain data: dataclasses whose fields are plain data.
-STAND_INS = {kind.__name__: kind for kind in (Rng, TorchRng, SameTensor, SmoothFunction, TinyLanguageModel)}
+STAND_INS = {kind.__name__: kind for kind in (Rng, TorchRng, SameTensor, SmoothFunction, TinyLanguageModel, Shown)}
 
 
 @dataclass(frozen=True)
@@ -147,6 +158,8 @@ def _to_plain(value: Any, depth: int, budget: list[int]) -> Any:
         raise _TooMuch("it is a whole number with thousands of digits")
     if value is None or kind in (bool, int, float, str):
         return value
+    if issubclass(kind, np.ndarray) and np.ndarray.size.__get__(value) > MAX_ITEMS:  # a view can be larger than memory
+        return _too_large(np.ndarray.size.__get__(value))
     if issubclass(kind, (np.ndarray, np.generic)):
         return _plain_array(np.array(value, subok=False), depth, budget)
     if _is_tensor(value):
@@ -172,12 +185,16 @@ def _to_plain(value: Any, depth: int, budget: list[int]) -> Any:
 
 def _plain_array(array: np.ndarray, depth: int, budget: list[int]) -> Any:
     if array.size > MAX_ITEMS:
-        return NotPlain("array", f"it holds {array.size:,} numbers, more than {MAX_ITEMS:,}")
+        return _too_large(array.size)
     if array.dtype.kind in "biuf":
         return array
     if array.dtype.kind in "OUS":
         return _to_plain(array.tolist(), depth, budget)
     return NotPlain(f"array of {array.dtype}")
+
+
+def _too_large(size: int) -> NotPlain:
+    return NotPlain("array", f"it holds {size:,} numbers, more than {MAX_ITEMS:,}")
 
 
 def _plain_key(key: Any, depth: int, budget: list[int]) -> Any:
@@ -199,7 +216,12 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _type_name(value: Any) -> str:
-    return type(value).__name__
+    return name_of(type(value))
+
+
+def name_of(kind: type) -> str:
+    """Return a class's name, whatever its metaclass says about it."""
+    return type.__dict__["__name__"].__get__(kind)
 
 
 def same_data(a: Any, b: Any) -> bool:

@@ -4,9 +4,9 @@ To add one, write an `Exercise` literal in the file of its chapter and list it i
 """
 
 from grader.exercise import Exercise
-from grader.exercises import chapter_01, chapter_02, chapter_03, chapter_04, chapter_05, chapter_06
+from grader.exercises import chapter_01, chapter_02, chapter_03, chapter_04, chapter_05, chapter_06, chapter_07
 
-CHAPTERS = (chapter_01, chapter_02, chapter_03, chapter_04, chapter_05, chapter_06)
+CHAPTERS = (chapter_01, chapter_02, chapter_03, chapter_04, chapter_05, chapter_06, chapter_07)
 
 EXERCISES: dict[str, Exercise] = {}
 for _chapter in CHAPTERS:

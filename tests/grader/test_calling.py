@@ -13,7 +13,7 @@ import pytest
 
 from grader.calling import MAX_PRINTED, call_all, call_once
 from grader.exercise import call
-from grader.plain import Rng
+from grader.plain import NotPlain, Rng
 
 posix = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timer on this system")
 
@@ -183,6 +183,26 @@ def test_folder_and_environment_are_as_before(tmp_path):
     assert (os.getcwd(), dict(os.environ)) == before
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder in use cannot be removed there")
+def test_a_folder_that_is_gone_costs_nothing_and_is_left(tmp_path, monkeypatch):
+    """`with TemporaryDirectory() as d: os.chdir(d)` in an earlier cell leaves the kernel in no folder at all."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert [one.value for one in call_all(lambda: os.path.isdir(os.getcwd()), [call()])] == [True]
+    assert os.path.isdir(os.getcwd())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder in use cannot be removed there")
+def test_a_function_that_removes_the_folder_under_its_feet_is_an_ordinary_one(tmp_path, monkeypatch):
+    doomed = tmp_path / "doomed"
+    doomed.mkdir()
+    monkeypatch.chdir(doomed)
+    assert call_all(lambda: doomed.rmdir() or 7, [call()])[0].value == 7
+    assert os.path.isdir(os.getcwd())
+
+
 def test_a_lone_surrogate_can_be_shown():
     def f():
         print("\ud800")
@@ -195,8 +215,23 @@ def test_a_lone_surrogate_can_be_shown():
 @posix
 def test_a_check_as_a_whole_has_a_limit(monkeypatch):
     monkeypatch.setattr("grader.calling.SECONDS_PER_CHECK", 0.3)
+    monkeypatch.setattr("grader.calling.PATIENCE", 1)
     kinds = [o.kind for o in call_all(lambda: time.sleep(0.2), [call()] * 4)]
     assert kinds == ["value", "timeout", "not run", "not run"]
+
+
+@posix
+def test_who_waits_has_more_time_than_who_computes_but_not_for_ever(monkeypatch):
+    monkeypatch.setattr("grader.calling.PATIENCE", 5)
+    assert call_all(lambda: time.sleep(0.3), [call()], seconds=0.1)[0].kind == "value"
+    assert call_all(lambda: time.sleep(60), [call()], seconds=0.1)[0].kind == "timeout"
+    monkeypatch.setattr("grader.calling.PATIENCE", 1000)
+
+    def computes():
+        while True:
+            pass
+
+    assert call_all(computes, [call()], seconds=0.1)[0].kind == "timeout"
 
 
 def test_input_is_refused_by_name():
@@ -234,3 +269,31 @@ def test_torch_is_put_back_as_it_was():
     assert torch.is_grad_enabled() and not torch.is_anomaly_enabled()
     assert not torch.are_deterministic_algorithms_enabled()
     assert torch.equal(torch.get_rng_state(), before[0]) and torch.get_num_threads() == before[1]
+
+
+def test_a_class_that_hides_its_name_and_a_callable_that_hides_everything_are_called_all_the_same():
+    class Hidden(type):
+        @property
+        def __name__(cls):
+            raise RuntimeError
+
+    class Odd(ValueError, metaclass=Hidden):
+        pass
+
+    class Shy:
+        def __getattribute__(self, name):
+            raise RuntimeError(name)
+
+        def __call__(self, x):
+            return x + 1
+
+    def raises(x):
+        raise Odd("no")
+
+    def returns(x):
+        return object.__new__(Hidden("Strange", (), {}))
+
+    outcome = call_once(raises, call(1))
+    assert (outcome.raised.type_name, outcome.raised.is_value_error) == ("Odd", True)
+    assert call_once(returns, call(1)).value == NotPlain("Strange")
+    assert call_once(Shy(), call(1)).value == 2

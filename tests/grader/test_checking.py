@@ -98,8 +98,8 @@ def test_hints_of_later_parts_wait_for_the_first():
     report = graded(lambda x: double(x) * 1.1, Exercise("double", "00_test", 1, 1, double, parts, ()))
     assert [part.hint for part in report.parts] == [
         "hint 1",
-        "First see to the part above.",
-        "First see to the part above.",
+        "Mend the part above first.",
+        "Mend the part above first.",
     ]
     assert [part.evidence is None for part in report.parts] == [False, True, True]
 

@@ -5,7 +5,9 @@ import collections
 import numpy as np
 import pytest
 
-from grader.plain import MAX_ITEMS, NotPlain, Rng, SmoothFunction, materialise, same_data, to_plain
+from grader.exercise import call
+from grader.judge.wire import decode_calls, encode_calls
+from grader.plain import MAX_ITEMS, NotPlain, Rng, Shown, SmoothFunction, materialise, same_data, to_plain
 
 
 class EqualToAnything:
@@ -136,3 +138,16 @@ def test_numpy_numbers_in_the_key_of_a_dict_are_numbers():
     made = to_plain({(np.int64(13), np.str_("2")): 1.0, np.float64(0.5): 2, (1, (np.int32(2),)): 3})
     assert made == {(13, "2"): 1.0, 0.5: 2, (1, (2,)): 3}
     assert [type(part) for part in next(iter(made))] == [int, str]
+
+
+def test_a_view_larger_than_memory_is_refused_without_being_copied():
+    huge = np.broadcast_to(np.float64(1.0), (10**5, 10**5, 10**3))
+    assert to_plain(huge) == NotPlain("array", "it holds 10,000,000,000,000 numbers, more than 200,000")
+    assert to_plain([huge, 1]) == [NotPlain("array", "it holds 10,000,000,000,000 numbers, more than 200,000"), 1]
+
+
+def test_what_an_adapter_makes_is_shown_by_its_text():
+    model = Shown("a model of 2 weights", (0.5, -1.0))
+    assert repr(model) == "a model of 2 weights" and materialise(model) == model
+    assert model != Shown("a model of 2 weights", (0.5, 1.0))
+    assert decode_calls(encode_calls([call(model)]))[0].args == (model,)

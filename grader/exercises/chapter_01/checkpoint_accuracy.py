@@ -170,6 +170,12 @@ def _random_problems(rng):
     return call([predictions[i] for i in order], [truths[i] for i in order])
 
 
+def _answers(rng):
+    """Two right answers of four, and the truths."""
+    truths = [str(n) for n in rng.choice(np.arange(20, 99), size=4, replace=False)]
+    return [truths[0], truths[0], truths[2], truths[1]], truths
+
+
 CHECKPOINT_ACCURACY = Exercise(
     name="checkpoint_accuracy",
     chapter=CHAPTER,
@@ -185,6 +191,7 @@ CHECKPOINT_ACCURACY = Exercise(
                 call(["83", "12", "64", "9"], ["83", "12", "64", "9"]),
                 call(["83", "12", "5"], ["83", "9", "12"]),
                 call(["183", "712", "9", "5"], ["83", "12", "90", "5"]),
+                call(*_answers(rng)),
             ],
             hint="How many are right, divided by how many problems there are.",
         ),
@@ -207,6 +214,8 @@ CHECKPOINT_ACCURACY = Exercise(
                 call([], []),
                 call(["5", "7"], ["5"]),
                 call(["5"], ["5", "7"]),
+                call(*_answers(rng)),
+                call(_answers(rng)[0][:-1], _answers(rng)[1]),
             ],
             only_errors=True,
             hint="Two lines before the counting: are the lists equally long, and is there anything in them?",
@@ -218,6 +227,8 @@ CHECKPOINT_ACCURACY = Exercise(
                 call(["5", None], ["5", "7"]),
                 call(["5", None], ["5", None]),
                 call(["5", ""], ["5", ""]),
+                call(*_answers(rng)),
+                call(_answers(rng)[0], [*_answers(rng)[1][:-1], None]),
             ],
             only_errors=True,
             hint="Two missing things must not be counted as a match. Look at each truth as in `reward_rlvr`.",

@@ -253,6 +253,7 @@ def _broken(rng):
         call(r"I get \boxed{8}. Restating: \boxed{"),
         call(rf"It is \boxed{{{a}}}, that is \boxed{{{b}"),
         call(rf"\boxed{{{a}}} or rather \boxed {b}"),
+        call(rf"\boxed{{{a}}} or rather \boxed{{{b}}}", note="nothing is broken here"),
     ]
 
 

@@ -192,6 +192,39 @@ def _numbers_in_disorder(rng):
     return call([first] * 4 + [second] * 4, [*texts[:3], texts[0], *texts[4:7], texts[4]], 4)
 
 
+def _a_drawn_pair(rng):
+    """Two prompts with two completions each: a good call and its pieces, for errors that nobody knows by heart."""
+    first, second = (f"p{i}" for i in rng.choice(np.arange(10, 99), size=2, replace=False))
+    return [first, second, second, first], _rising_texts(4)
+
+
+def _other_lengths(rng):
+    ids, texts = _a_drawn_pair(rng)
+    return [
+        call(["a", "a"], ["x", "y"], 2),
+        call(["a", "a"], ["x", "y", "z"], 2, note="three completions, two ids"),
+        call(["a", "a", "b"], ["x", "y"], 2, note="two completions, three ids"),
+        call(ids, texts, 2),
+        call(ids, [*texts, "one more"], 2, note="five completions, four ids"),
+        call([*ids, *ids[:2]], texts, 2, note="four completions, six ids"),
+    ]
+
+
+def _other_sizes(rng):
+    ids, texts = _a_drawn_pair(rng)
+    return [
+        call(["a", "a"], ["x", "y"], 2),
+        call(["a", "a", "b"], ["x", "y", "z"], 2, note="b has one"),
+        call(["a", "b", "b"], ["x", "y", "z"], 2, note="a has one"),
+        call(["a", "a", "a", "b", "b"], ["v", "w", "x", "y", "z"], 2, note="a has three"),
+        call(["a", "a", "b", "b", "b"], ["v", "w", "x", "y", "z"], 2, note="b has three"),
+        call(["a", "a", "a", "b"], ["w", "x", "y", "z"], 2, note="three and one: the total looks right"),
+        call([], [], 0, note="groups of 0"),
+        call(ids, texts, 2),
+        call([*ids[:3], ids[1]], texts, 2, note="one and three: the total looks right"),
+    ]
+
+
 GROUP_ROLLOUTS = Exercise(
     name="group_rollouts",
     chapter=CHAPTER,
@@ -223,26 +256,14 @@ GROUP_ROLLOUTS = Exercise(
         Part(
             says="more ids than completions, or fewer, raise a ValueError",
             points=1,
-            calls=lambda rng: [
-                call(["a", "a"], ["x", "y"], 2),
-                call(["a", "a"], ["x", "y", "z"], 2, note="three completions, two ids"),
-                call(["a", "a", "b"], ["x", "y"], 2, note="two completions, three ids"),
-            ],
+            calls=_other_lengths,
             only_errors=True,
             hint="Compare the two lengths first. What does `zip` do when one list is longer?",
         ),
         Part(
             says="a prompt with another number of completions, or a group_size below 1, raises a ValueError",
             points=1,
-            calls=lambda rng: [
-                call(["a", "a"], ["x", "y"], 2),
-                call(["a", "a", "b"], ["x", "y", "z"], 2, note="b has one"),
-                call(["a", "b", "b"], ["x", "y", "z"], 2, note="a has one"),
-                call(["a", "a", "a", "b", "b"], ["v", "w", "x", "y", "z"], 2, note="a has three"),
-                call(["a", "a", "b", "b", "b"], ["v", "w", "x", "y", "z"], 2, note="b has three"),
-                call(["a", "a", "a", "b"], ["w", "x", "y", "z"], 2, note="three and one: the total looks right"),
-                call([], [], 0, note="groups of 0"),
-            ],
+            calls=_other_sizes,
             only_errors=True,
             hint="Look at every group by itself once all rows are placed, and at `group_size` before that.",
         ),

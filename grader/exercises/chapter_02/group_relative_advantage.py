@@ -191,17 +191,22 @@ def _near_ties(rng):
         call([0.3, 0.3000001, 0.3, 0.3000001, 1, 0, 0, 0], 4),
         call([0.3, 0.3 + _ULP, 0.3, 0.3 + _ULP, 1, 0, 0, 0], 4, note="0.3 twice with one float32 bit more"),
         call([0.7] * 7 + [1, 0, 0, 0, 0, 0, 0], 7),
+        # Drawn: the level, and which of the two groups has a signal.
+        call(np.concatenate(rng.permutation([[float(rng.integers(11, 99)) / 100] * 4, [1, 0, 0, 0]])).tolist(), 4),
     ]
 
 
 def _first_row_near_zero(values, calls):
     for value, one in zip(values, calls, strict=True):
         size = one.args[1]
-        tie, rest = np.ravel(np.asarray(value, float))[:size], np.ravel(np.asarray(value, float))[size:]
+        groups = np.reshape(one.args[0], (2, size))
+        order = [0, 1] if np.ptp(groups[0]) < 1e-3 else [1, 0]
+        halves = np.ravel(np.asarray(value, float))[:size], np.ravel(np.asarray(value, float))[size:]
+        tie, rest = (halves[i] for i in order)
         if not np.all(np.abs(tie) < 2e-3):
-            group = ", ".join(f"{x:.8g}" for x in one.args[0][:size])
+            group = ", ".join(f"{x:.8g}" for x in groups[order[0]])
             return f"the group {group} has no signal, and yet gets {', '.join(f'{x:.4g}' for x in tie)}"
-        if not (rest.size == size and np.ptp(rest) > 0.1):
+        if not (rest.size == tie.size == size and np.ptp(rest) > 0.1):
             return "the second group has a signal, and its advantages do not show it"
     return None
 
@@ -248,6 +253,9 @@ GROUP_RELATIVE_ADVANTAGE = Exercise(
                 call([1, 0, 1], 2, note="three rewards, groups of two"),
                 call([1.0], 4, note="one reward where four were due"),
                 call([1, 0, float("nan"), 1], 2),
+                call(random_groups(rng, 2, 3), 3),
+                call(random_groups(rng, 2, 3)[:-1], 3, note="five rewards, groups of three"),
+                call([*random_groups(rng, 1, 5), float("nan")], 3),
             ],
             only_errors=True,
             hint="Raise a ValueError before computing anything: numpy would only give NaN.",

@@ -150,20 +150,23 @@ def _rows_alone_give_the_same(values, calls):
 
 
 def _huge(rng):
-    small = np.array([2.0, 1.0, 0.0])
+    small, drawn = np.array([2.0, 1.0, 0.0]), rng.permutation([0.0, 1.0, 3.0]) + rng.integers(-40, 40) / 4
     return [
         call(np.array([1e4, 0.0, -1e4])),
         call(np.array([small + 1e4, small - 1e4]), note="the same differences at another level"),
         call(small),
+        call(drawn - 1e4, note="the next call's at another level"),
+        call(drawn),
     ]
 
 
 def _same_at_any_level(values, calls):
-    apart, moved, small = (np.asarray(value, float) for value in values)
-    for one, got in zip(calls, (apart, moved, small), strict=True):
+    apart, moved, small, *drawn = (np.asarray(value, float) for value in values)
+    for one, got in zip(calls, (apart, moved, small, *drawn), strict=True):
         if not np.all(np.isfinite(got)):
             return f"there is {got[~np.isfinite(got)][0]:.0f} in the answer for {one.args[0].ravel()[:3].tolist()}"
-    if not np.allclose(moved, small, rtol=1e-4, atol=1e-5):
+    level = np.allclose(drawn[0], drawn[1], rtol=1e-4, atol=1e-5) and np.ptp(drawn[1]) > 1e-3
+    if not (level and np.allclose(moved, small, rtol=1e-4, atol=1e-5)):
         return "a constant added to all logits of a row changes the answer; probabilities would not change"
     steps = -np.diff(apart)
     if not np.isclose(steps[0], steps[1], rtol=1e-4) or not abs(steps[0]) > 1.0:
@@ -173,7 +176,7 @@ def _same_at_any_level(values, calls):
 
 def _flat_bottom(values, calls):
     """Something was added inside the logarithm: two very unlikely tokens get the same, finite, value."""
-    first, second, third = np.asarray(values[-3], float)  # of the logits 1e4, 0, -1e4
+    first, second, third = np.asarray(values[-5], float)  # of the logits 1e4, 0, -1e4
     return bool(np.isfinite([first, second, third]).all() and second < -3 and abs(second - third) < 1e-6)
 
 

@@ -224,6 +224,12 @@ def _follow_their_rollouts(values, calls):
     return None
 
 
+def _drawn_pairs(rng):
+    """Three prompts with two rollouts each: ids and rewards."""
+    ids = [int(i) for i in rng.choice(np.arange(10, 99), size=3, replace=False)]
+    return [*ids, *ids[::-1]], rng.permutation([1, 1, 1, 0, 0, 0]).tolist()
+
+
 ROLLOUT_ADVANTAGES = Exercise(
     name="rollout_advantages",
     chapter=CHAPTER,
@@ -255,6 +261,9 @@ ROLLOUT_ADVANTAGES = Exercise(
                 call(["a", "b", "a", "b", "c", "c"], [1, 0, 1, 0], 2, note="6 ids, 4 rewards"),
                 call(["a", "b", "a", "b"], [1, 0, 1, 0, 1, 1], 2, note="4 ids, 6 rewards"),
                 call(["a", "b", "a", "b"], [1, 0, float("nan"), 0], 2),
+                call(*_drawn_pairs(rng), 2),
+                call(_drawn_pairs(rng)[0], [*_drawn_pairs(rng)[1], 1], 2, note="6 ids, 7 rewards"),
+                call([*_drawn_pairs(rng)[0][:5], 100], _drawn_pairs(rng)[1], 2, note="1 rollout of 100"),
             ],
             only_errors=True,
             hint="Compare the two lengths, and count the rollouts of every id, before you compute anything.",

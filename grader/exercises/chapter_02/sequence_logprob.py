@@ -256,6 +256,9 @@ SEQUENCE_LOGPROB = Exercise(
                 call(_NEXT_TOKEN[:2], np.array([0, 1, -1]), 1, note="-1 is no token"),
                 call(_NEXT_TOKEN[:2], np.array([3, 1, 2]), 1, note="3 stands in the prompt"),
                 call(_NEXT_TOKEN[:2], np.array([-1, 1, 2]), 1, note="-1 stands in the prompt"),
+                call(rng.integers(-9, 9, (3, 4)) / 4, rng.integers(0, 4, 4), 2),
+                call(rng.integers(-9, 9, (3, 4)) / 4, rng.integers(0, 4, 5), 2, note="three rows for five ids"),
+                call(rng.integers(-9, 9, (3, 4)) / 4, np.append(rng.integers(0, 4, 3), 4), 2, note="4 is no token"),
             ],
             only_errors=True,
             hint="Three questions: does the number of rows fit the number of ids, is there a prompt and an answer, is "

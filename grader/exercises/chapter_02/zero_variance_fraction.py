@@ -100,14 +100,21 @@ def _shares(rng):
 
 def _a_tie_at_each_level(rng):
     mixed = [0, 1, 0.5, 0, 0.51, 0.5, 0.5]
-    return [call([level] * 7 + mixed, 7) for level in (0.1, 0.7, 0.5, 0, 1)] + [call(mixed * 2, 7)]
+    drawn = float(rng.integers(11, 99)) / 100
+    other = [0, 1, drawn, 0, drawn + 0.005, drawn, drawn]
+    return [
+        *(call([level] * 7 + mixed, 7) for level in (0.1, 0.7, 0.5, 0, 1)),
+        call([drawn] * 7 + other, 7),
+        call(mixed * 2, 7),
+        call(other * 2, 7),
+    ]
 
 
 def _levels_count_alike(values, calls):
-    *ties, none = (float(np.asarray(value, float).reshape(())) for value in values)
-    if not max(ties) - none > 1e-3:
+    *ties, none, drawn = (float(np.asarray(value, float).reshape(())) for value in values)
+    if not max(ties) - max(none, drawn) > 1e-3 or not np.all(np.isfinite([*ties, none, drawn])):
         return "a group of equal rewards and a group of different ones give the same share"
-    for tie, one in zip(ties[1:], calls[1:], strict=False):
+    for tie, one in zip(ties[1:], calls[1:], strict=False):  # the last two calls hold no tie
         if abs(tie - ties[0]) > 1e-6:
             return f"seven rewards of 0.1 give {ties[0]:.4g}, seven rewards of {one.args[0][0]:g} give {tie:.4g}"
     return None
@@ -141,6 +148,9 @@ ZERO_VARIANCE_FRACTION = Exercise(
                 call([0, 1, 1], 1, note="a group of one"),
                 call([1, 1, 0, 0, 0], 2, note="five rewards, groups of two"),
                 call([1, 0, float("nan"), 1], 2),
+                call([*rng.permutation([1.0, 1, 1, 0, 0]).tolist(), 1], 3),
+                call(rng.permutation([1.0, 1, 1, 0, 0]).tolist(), 3, note="five rewards, groups of three"),
+                call([*rng.permutation([1.0, 1, 1, 0, 0]).tolist(), float("nan")], 3),
             ],
             only_errors=True,
             hint="The same three checks as for the advantages.",

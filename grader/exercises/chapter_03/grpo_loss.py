@@ -221,6 +221,8 @@ GRPO_LOSS = Exercise(
                 call(np.ones(4), np.array([[1.0], [1.0], [-1.0], [-1.0]]), np.zeros(4), note="a (4, 1) column"),
                 call(np.ones((2, 2)), np.array([[1.0, 1.0], [-1.0, -1.0]]), np.zeros((2, 2))),
                 call(np.ones(3), np.array([1.0, -1.0, 0.0]), np.zeros(1), note="numpy would repeat the single delta"),
+                call(*rng.uniform(0.8, 1.2, (3, 5))),
+                call(*rng.uniform(0.8, 1.2, (2, 5)), rng.uniform(0, 1, 4), note="a delta is missing"),
             ],
             only_errors=True,
             hint="Three shapes must be equal, and each must have one axis. Check that first.",

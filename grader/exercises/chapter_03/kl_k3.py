@@ -177,6 +177,8 @@ KL_K3 = Exercise(
                 call(1000.0),
                 call(90.0),
                 call(-1000.0, note="no limit on this side"),
+                call(float(rng.integers(200, 900))),
+                call(-float(rng.integers(200, 900))),
             ],
             hint="Limit delta before it goes into exp, and on the one side where exp grows.",
         ),

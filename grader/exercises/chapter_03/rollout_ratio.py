@@ -158,8 +158,7 @@ ROLLOUT_RATIO = Exercise(
             says="a drift of .01 per token: 2.7 at 100 tokens, 167 at 512",
             points=1,
             calls=lambda rng: [
-                call(np.full(100, -2.0), np.full(100, -2.01)),
-                call(np.full(512, -2.0), np.full(512, -2.01)),
+                call(np.full(n, -2.0), np.full(n, -2.01)) for n in (100, 512, int(rng.integers(200, 500)))
             ],
             hint="The probability of 512 tokens is too small for a float. Stay in logs as long as you can.",
         ),
@@ -171,6 +170,8 @@ ROLLOUT_RATIO = Exercise(
                 call(np.array([-1.0, -2.0, -1.0]), np.array([-1.5, -2.0]), note="a token is missing"),
                 call(np.array([-1.0]), np.array([-1.5, -2.0]), note="numpy would repeat the single entry"),
                 call(np.array([[-1.0], [-2.0]]), np.array([-1.5, -2.0]), note="numpy would make 2 x 2 of it"),
+                call(*_pair_of_logps(rng, 6)),
+                call(_pair_of_logps(rng, 6)[0], _pair_of_logps(rng, 5)[1], note="a token is missing"),
             ],
             only_errors=True,
             hint="Compare the two shapes before you compute anything.",

@@ -99,7 +99,11 @@ def _again_calls(rng):
     return [
         call(start, targets, 1, Rng(seed), group_size=size, learning_rate=rate, kl_coef=0.0)
         for seed, size, rate in (
-            (first, 24, 6.0), (second, 24, 6.0), (first, 24, 6.0), (first, 24, 3.0), (first, 2, 6.0)
+            (first, 24, 6.0),
+            (second, 24, 6.0),
+            (first, 24, 6.0),
+            (first, 24, 3.0),
+            (first, 2, 6.0),
         )
     ]
 

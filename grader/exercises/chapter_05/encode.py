@@ -196,6 +196,9 @@ ENCODE = Exercise(
                 call(["3", "*"], 9, [15, 8], note="9 is not in the list"),
                 call(["3", "-"], 15, [15, 8], note="there is no minus"),
                 call(["3", "END"], 15, [15, 8], note="the end token ends a response; it is in no prefix"),
+                call(["5", "+"], int(target := rng.integers(20, 99)), [int(target), 8, 15]),
+                call(["5", "+"], int(target), [8, 15], note=f"{target} is not in the list"),
+                call(["5", "/"], int(target), [int(target), 8, 15], note="there is no division"),
             ],
             only_errors=True,
             hint="Whatever is left out without a word gives a row that looks like another state. Say no to an unknown "

@@ -260,6 +260,10 @@ def _luck_cancels(values, calls):
     return None
 
 
+def _shares(rng, n):
+    return (rng.integers(1, 99, n) / 100).tolist()
+
+
 PAIRED_DIFFERENCE = Exercise(
     name="paired_difference",
     chapter=CHAPTER,
@@ -304,6 +308,9 @@ PAIRED_DIFFERENCE = Exercise(
                 call([0.5, 0.75], [0.25, 0.5, 0.5], note="two seeds against three"),
                 call([0.5, 0.6, 0.7], [0.5], note="three seeds against one"),
                 call([0.5, float("nan"), 0.75], [0.25, 0.5, 0.5]),
+                call(_shares(rng, 4), _shares(rng, 4)),
+                call(_shares(rng, 4), _shares(rng, 3), note="four seeds against three"),
+                call([*_shares(rng, 3), float("nan")], _shares(rng, 4)),
             ],
             only_errors=True,
             hint="A seed that failed in one arm must be noticed, not dropped: the failures are part of the result. Do "

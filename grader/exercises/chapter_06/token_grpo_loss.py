@@ -124,7 +124,11 @@ def _no_gradient_elsewhere(values, calls):
 
 
 def _constant_calls(rng):
-    return [call(*_ratios([1.1, 0.9], [1.0, -1.0])[:4], np.full((2, 1), -0.2), kl_coef=0.1)]
+    drawn = _ratios(rng.uniform(0.85, 1.15, 2).round(3).tolist(), [1.0, -1.0])[:4]
+    return [
+        call(*_ratios([1.1, 0.9], [1.0, -1.0])[:4], np.full((2, 1), -0.2), kl_coef=0.1),
+        call(*drawn, np.full((2, 1), -0.3), kl_coef=0.1),
+    ]
 
 
 # --- the loss, with every place that can go wrong as an argument -----------------------------------------------------
