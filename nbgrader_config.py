@@ -13,4 +13,4 @@ c.CourseDirectory.release_directory = "notebooks"
 c.CourseDirectory.submitted_directory = "grading/submitted"
 c.CourseDirectory.autograded_directory = "grading/autograded"
 c.CourseDirectory.feedback_directory = "grading/feedback"
-c.CourseDirectory.db_url = "sqlite:///grading/gradebook.db"
+c.CourseDirectory.db_url = "sqlite:///grading/gradebook.db?timeout=60"  # a grading may be at work: wait for it

@@ -51,6 +51,7 @@ HELP = """GRPO from scratch. On a fresh machine each of these first makes .venv 
   make grade      grade grading/submitted into grading/report
   make release    regenerate notebooks/ from solutions/
   make mistakes   run every known mistake against its check
+  make attacks    grade the bank of hostile submissions, which must gain nothing
   make bench      measure the trainers on this machine
 
 Without make: python -m grader lab, python -m grader test, and so on. More: python -m grader COMMAND --help
@@ -108,14 +109,16 @@ def run(argv: list[str]) -> int:
 
 
 def run_tests(pytest_args: list[str]) -> int:
-    """Run pytest on this checkout, on one thread and without a display. Returns pytest's exit status."""
+    """Run pytest on this checkout: a process per core, one thread each, no display. Returns pytest's exit status."""
     if find_chromium() is None:
         say("Chromium was not found: tests that need a browser are skipped. To run them, install chromium.")
     if sys.platform.startswith("linux") and shutil.which("bwrap") is None:
         say("bwrap was not found: tests that need a sandbox are skipped. To run them, install bubblewrap.")
     # Two threads on a shared two-core machine make small matrices many times slower, not faster.
     env = dict(os.environ, OMP_NUM_THREADS="1", MPLBACKEND="agg")
-    return attached([sys.executable, "-m", "pytest", *pytest_args], cwd=str(ROOT), env=env)
+    # More arguments are most often about a few tests, for which starting processes is not worth it.
+    spread = [] if pytest_args else ["-n", "auto", "--dist", "loadscope"]
+    return attached([sys.executable, "-m", "pytest", *spread, *pytest_args], cwd=str(ROOT), env=env)
 
 
 def find_chromium() -> str | None:

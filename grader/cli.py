@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from grader.classroom.export_commands import export
 from grader.paths import GRADING
 
 app = typer.Typer(
@@ -20,6 +21,7 @@ app = typer.Typer(
     help="GRPO from scratch: open the course, release it, grade it, and test the grader.",
 )
 console = Console()
+app.add_typer(export, name="export")
 
 
 # `python -m grader` runs these three before anything is installed; here they go the same way.
@@ -91,6 +93,45 @@ def mistakes(
 
 
 @app.command()
+def attacks(
+    only: Annotated[str, typer.Option(metavar="KIND", help="Only this kind, or this one submission.")] = "",
+    json_file: Annotated[Path | None, typer.Option("--json", help="Also write every row to this file.")] = None,
+    quiet: Annotated[bool, typer.Option(help="Only rows that are not as they should be, and the totals.")] = False,
+    cell_seconds: Annotated[int, typer.Option(min=1, help="Time limit for one cell.")] = 8,
+) -> None:
+    """Grade the bank of hostile, faulty and honest submissions as one class. Exit status 1 if any gained anything."""
+    import json
+    import tempfile
+    from dataclasses import asdict
+
+    from grader.attacks import NoBank, attack_table, chosen, grade_bank, honest_table, totals
+    from grader.classroom.grading import GradingError
+
+    try:
+        submissions = chosen(only)
+        with tempfile.TemporaryDirectory(prefix="attacks-") as folder, Progress(console=console) as bar:
+            task = bar.add_task("grading", total=None)
+            result = grade_bank(
+                submissions, Path(folder), cell_seconds,
+                progress=lambda done, total, what: bar.update(task, completed=done, total=total, description=what),
+            )  # fmt: skip
+    except (NoBank, GradingError) as error:
+        console.print(str(error), style="red", markup=False, soft_wrap=True)
+        raise typer.Exit(1) from None
+    console.print(attack_table(result, not quiet), honest_table(result, not quiet))
+    if json_file:
+        made = {**asdict(result), "ok": result.ok, "totals": totals(result)}
+        json_file.write_text(json.dumps(made, indent=1), encoding="utf-8")
+    if result.stopped:
+        console.print(f"The batch stopped: {result.stopped}", style="red", markup=False, soft_wrap=True)
+    for effect in result.effects:
+        console.print(f"Nobody's: {effect}", style="red", markup=False, soft_wrap=True)
+    console.print(totals(result), markup=False, soft_wrap=True)
+    if not result.ok:
+        raise typer.Exit(1)
+
+
+@app.command()
 def release(
     chapter: Annotated[
         list[str] | None, typer.Argument(help="Chapters, e.g. 01_rollouts_and_rewards; default all.")
@@ -121,13 +162,40 @@ def release(
 
 @app.command()
 def grade(
-    submitted: Annotated[Path, typer.Argument(help="Holds STUDENT/CHAPTER/CHAPTER.ipynb.")] = GRADING / "submitted",
+    submitted: Annotated[
+        Path, typer.Argument(help="A folder STUDENT/CHAPTER/CHAPTER.ipynb, or what Moodle or Canvas gives out.")
+    ] = GRADING / "submitted",
     out: Annotated[Path, typer.Option(help="Where the report goes.")] = GRADING / "report",
     chapter: Annotated[list[str] | None, typer.Option(help="Only this chapter (may be repeated).")] = None,
     roster: Annotated[Path | None, typer.Option(help="A file with one student a line: all get a row.")] = None,
+    names: Annotated[
+        Path | None, typer.Option(help="A CSV file: a name or id of the learning platform, the name on the roster.")
+    ] = None,
     work: Annotated[Path, typer.Option(help="Where the gradebook and the graded notebooks live.")] = GRADING,
-    seed: Annotated[int | None, typer.Option(min=0, help="Draws the inputs of the checks; default: new ones.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Draws the inputs of the checks; default: a secret kept in --work.")
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Grade also what has not changed since.")] = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Notebooks at a time; default: one a core.")] = None,
+    due: Annotated[
+        str,
+        typer.Option(
+            help="When it was due: 2026-12-01T23:59+01:00, a date (its end, in UTC), or a CSV file with chapter,time."
+        ),
+    ] = "",
+    late: Annotated[
+        str | None,
+        typer.Option(
+            help="What lateness costs: none, zero (all points), or MODULE.CLASS, a plugin of nbgrader's. "
+            "Default: as in the last grading in --work; none in the first."
+        ),
+    ] = None,
     cell_seconds: Annotated[int, typer.Option(min=1, help="Time limit for one cell.")] = 60,
+    notebook_seconds: Annotated[int, typer.Option(min=1, help="Time limit for all cells of a notebook.")] = 900,
+    pictures: Annotated[bool, typer.Option(help="Draw the plots, too: no points, twice the time.")] = False,
+    container: Annotated[
+        str, typer.Option(help='Shut kernels into containers, not into bubblewrap\'s boxes: "podman run IMAGE".')
+    ] = "",
     sandbox: Annotated[
         bool,
         typer.Option(
@@ -136,15 +204,22 @@ def grade(
         ),
     ] = True,
 ) -> None:
-    """Grade a folder of submissions: scores.csv, submissions.csv, feedback pages and a table of the class."""
-    from grader.classroom.grading import GradingError, grade_class
-    from grader.classroom.intake import IntakeError, read_roster
+    """Grade a folder of submissions: scores.csv, submissions.csv, feedback pages and a table of the class.
+
+    What has not changed since an earlier run in the same --work is taken over, so the same command goes on where one
+    was stopped.
+    """
+    from grader.classroom.grading import GradingError, GradingStopped, grade_class
+    from grader.classroom.intake import IntakeError, read_names, read_roster
+    from grader.classroom.lateness import keep_policy, last_policy
     from grader.classroom.reports import class_tables, exercise_table, write_report
     from grader.paths import chapters
 
     for name in chapter or []:
         if name not in chapters():
             raise typer.BadParameter(f"no chapter is called {name!r}; the chapters are: {', '.join(chapters())}")
+    if late is None and (late := last_policy(work)) != "none":
+        console.print(f"Late work: {late}, as in the last grading here (--late none ends that).", highlight=False)
     if not sandbox:
         console.print(
             "Note: without the sandbox the students' code runs with your rights: it can read and delete your files, "
@@ -153,20 +228,32 @@ def grade(
         )
     if out.exists() and not out.is_dir():
         raise typer.BadParameter(f"--out {out} is a file; name a folder")
+    stopped = ""
     try:
-        names = read_roster(roster) if roster else []
         with Progress(console=console) as bar:
-            task = bar.add_task("grading", total=None)
-            graded = grade_class(
-                submitted, work, chapter, names, seed, cell_seconds, sandbox,
-                progress=lambda done, total, what: bar.update(task, completed=done, total=total, description=what),
-            )  # fmt: skip
+            task = bar.add_task("getting ready", total=None)
+            try:
+                graded = grade_class(
+                    submitted, work, chapter, read_roster(roster) if roster else [], seed, cell_seconds, sandbox,
+                    progress=lambda done, total, what: bar.update(task, completed=done, total=total, description=what),
+                    workers=workers, again=again, pictures=pictures, notebook_seconds=notebook_seconds,
+                    due=due, late_policy=late, names=read_names(names) if names else None, container=container,
+                )  # fmt: skip
+            except GradingStopped as stop:
+                graded, stopped = stop.graded, str(stop)
+        keep_policy(work, late)
         write_report(graded, out)
     except (IntakeError, GradingError, OSError) as error:
         console.print(str(error), style="red", markup=False, soft_wrap=True)
         raise typer.Exit(1) from None
     console.print(*class_tables(graded), exercise_table(graded))
-    console.print(f"Report: {out} (scores.csv, submissions.csv, feedback/)", markup=False, soft_wrap=True)
+    same = sum(not one.fresh for one in graded)
+    if same:
+        console.print(f"Taken over, since nothing has changed: {same} of {len(graded)} (--again grades them anew).")
+    console.print(f"Report: {out} (scores.csv, submissions.csv, class.html, feedback/)", markup=False, soft_wrap=True)
+    if stopped:
+        console.print(f"{stopped[0].upper()}{stopped[1:]}.", style="yellow", markup=False, soft_wrap=True)
+        raise typer.Exit(130)
     if not any(one.state in ("graded", "needs review") for one in graded):
         raise typer.Exit(1)
 

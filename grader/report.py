@@ -122,9 +122,9 @@ def as_html(report: Report) -> str:
         f'<span style="color:{colour};font-weight:600">{_e(_score(report))}</span></div>'
     ]
     if report.headline:
-        rows.append(f'<div style="margin:4px 0">{_prose(report.headline)}</div>')
+        rows.append(f'<div style="margin:4px 0">{prose(report.headline)}</div>')
     rows += [_part_html(part) for part in report.parts]
-    rows += [f'<div style="color:{_GREY};margin-top:4px">note: {_prose(note)}</div>' for note in report.notes]
+    rows += [f'<div style="color:{_GREY};margin-top:4px">note: {prose(note)}</div>' for note in report.notes]
     return (
         f'<div style="border-left:4px solid {colour};padding:6px 12px;max-width:46em;line-height:1.45;'
         f'font-size:14px">{"".join(rows)}</div>'
@@ -133,7 +133,7 @@ def as_html(report: Report) -> str:
 
 def _part_html(part: PartResult) -> str:
     mark, colour = ("✓", _GREEN) if part.passed else ("✗", _RED)
-    out = f'<div><span style="color:{colour};font-weight:600">{mark}</span> {_prose(part.says)}</div>'
+    out = f'<div><span style="color:{colour};font-weight:600">{mark}</span> {prose(part.says)}</div>'
     inner = ""
     if part.evidence:
         inner += f"<pre {_PRE}>{_e(part.evidence.call)}</pre>"
@@ -145,11 +145,11 @@ def _part_html(part: PartResult) -> str:
                 + "</table>"
             )
         if part.evidence.sentence:
-            inner += f"<div>{_prose(part.evidence.sentence)}</div>"
+            inner += f"<div>{prose(part.evidence.sentence)}</div>"
     if part.mistake_says or part.hint:
         inner += (
             f'<div style="border-left:3px solid {_BLUE};padding-left:8px;margin:4px 0">'
-            f"{_prose(part.mistake_says or part.hint)}</div>"
+            f"{prose(part.mistake_says or part.hint)}</div>"
         )
     return out + (f'<div style="margin-left:1.4em">{inner}</div>' if inner else "")
 
@@ -171,7 +171,7 @@ def _e(text: str) -> str:
     return html.escape(text)
 
 
-def _prose(text: str) -> str:
+def prose(text: str) -> str:
     """Escape a sentence and set what stands between back-ticks as code."""
     pieces = html.escape(text).split("`")
     if len(pieces) % 2 == 0:  # an unpaired back-tick stays as it is

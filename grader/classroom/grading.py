@@ -1,64 +1,61 @@
-"""Grade a class: one submission after another through nbgrader, so that none can touch another's grade."""
+"""Grade a class: workers judge notebooks in parallel, nbgrader's gradebook is written by one process, nothing is lost.
+
+The work is done in `grader.classroom.engine`; this is the door to it.
+"""
 
 from __future__ import annotations
 
 import errno
-import html
 import importlib.util
+import logging
 import os
-import re
-import shutil
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
-import nbformat
-from nbformat import NotebookNode
-from nbgrader.api import MissingEntry
 from nbgrader.apps.api import NbGraderAPI
 from sqlalchemy.exc import SQLAlchemyError
 
 from grader.bootstrap import lock_file
 from grader.checking import SEED_VARIABLE
+from grader.classroom.engine.feedback import without_scripts
+from grader.classroom.engine.gradebook import enter_chapter, grading_api, set_due
+from grader.classroom.engine.pool import Pool
+from grader.classroom.engine.records import Settings, the_secret
+from grader.classroom.engine.run import Run
 from grader.classroom.intake import Submission, take_in
-from grader.classroom.nbgrader_api import CELL_SECONDS, course_api, course_config
-from grader.classroom.preprocessors import KERNEL_DIED, NOT_A_FUNCTION, NOT_RUN, TIMED_OUT, error_names
-from grader.classroom.release import NOT_FOR_STUDENTS, ReleaseError, generate
+from grader.classroom.lateness import LatenessError, policy_config, read_due
+from grader.classroom.nbgrader_api import CELL_SECONDS
+from grader.classroom.preprocessors import NOTEBOOK_SECONDS
+from grader.classroom.release import ReleaseError
+from grader.classroom.states import NOT_YET, Graded, Score
 from grader.exercises import EXERCISES
+from grader.judge.kernel import sweep
 from grader.judge.sandbox import why_not
-from grader.paths import SOLUTIONS, chapters
-from grader.report import CHECK_MIME
+from grader.paths import chapters
 
-
-@dataclass(frozen=True)
-class Score:
-    """One exercise of one submission. `points` is None where nothing could be graded: no result is no 0."""
-
-    student: str
-    chapter: str
-    exercise: str
-    points: float | None
-    max_points: int
-    result: str
-    mistake: str = ""
-
-
-@dataclass(frozen=True)
-class Graded:
-    """What became of one submission: `state` is "graded", "needs review", "failed" or "missing"."""
-
-    submission: Submission
-    state: str
-    reason: str
-    scores: tuple[Score, ...]
-    feedback: Path | None = None
+__all__ = ["Graded", "GradingError", "GradingStopped", "Score", "grade_class", "without_scripts"]
 
 
 class GradingError(Exception):
     """The grading as a whole cannot start; the message says why and what to do."""
+
+
+class GradingStopped(Exception):
+    """The grading was stopped before its end; `graded` has a row for everybody, some of them "not graded yet"."""
+
+    def __init__(self, graded: list[Graded]):
+        left = sum(one.state == NOT_YET for one in graded)
+        super().__init__(
+            f"the grading was stopped with {left} of {len(graded)} submissions not graded yet; what is done is kept: "
+            "the same command goes on from here"
+        )
+        self.graded = graded
 
 
 def grade_class(
@@ -70,32 +67,74 @@ def grade_class(
     cell_seconds: int = CELL_SECONDS,
     sandbox: bool = True,
     progress: Callable[[int, int, str], None] = lambda done, total, what: None,
+    *,
+    workers: int | None = None,
+    again: bool = False,
+    pictures: bool = False,
+    notebook_seconds: int = NOTEBOOK_SECONDS,
+    due: str = "",
+    late_policy: str = "none",
+    names: Mapping[str, str] | None = None,
+    container: str = "",
 ) -> list[Graded]:
     """Grade every submission under `submitted` and return one Graded for each student and chapter.
 
+    What an earlier grading in the same `work` folder has done, and what has not changed since, is taken over.
+
     Args:
-        submitted: holds STUDENT/CHAPTER/*.ipynb; it is only read.
+        submitted: holds STUDENT/CHAPTER/*.ipynb, or what a learning platform gives out; it is only read.
         work: where the gradebook, the graded notebooks and the feedback live (`grading/`).
         only: chapters to grade; default: those that anybody handed in.
         roster: students who must have a row whatever they handed in.
-        seed: draws the inputs of the checks; None: new ones for every check.
+        seed: draws the inputs of the checks; None: a secret that `work` keeps draws them.
         cell_seconds: time limit for one cell.
         sandbox: shut every kernel in; False runs the students' code with the rights of this process.
-        progress: called before each submission and at the end with (number done, number of all, what is next).
+        progress: called now and then, and at the end, with (number done, number of all, what is going on).
+        workers: processes that judge at the same time; None: as many as there are cores.
+        again: judge also what has not changed.
+        pictures: draw the notebooks' plots, which earn no points and take half of the time.
+        notebook_seconds: time limit for all cells of one notebook.
+        due: a time, or a file with a time for each chapter (see `lateness.read_due`); "": as the gradebook has it.
+        late_policy: what lateness costs (see `lateness.policy_config`).
+        names: the roster's names for those that a learning platform uses.
+        container: a command that starts a container (see `grader.judge.container`), in place of bubblewrap.
 
     Raises:
         IntakeError: there is nothing to grade.
-        GradingError: there is no sandbox on this machine, another grading is at work here, or the gradebook cannot
-            be used.
+        GradingError: there is no sandbox on this machine, another grading is at work here, the gradebook cannot be
+            used, or an argument cannot be.
+        GradingStopped: Ctrl-C or SIGTERM ended it early.
     """
-    if sandbox and why_not():
+    reason = (why_not(container) if container else why_not()) if sandbox else ""
+    if reason:
         raise GradingError(
-            f"nothing was graded, since the students' code cannot be shut in: {why_not()}. To grade the work of "
+            f"nothing was graded, since the students' code cannot be shut in: {reason}. To grade the work of "
             "people you trust all the same, add --no-sandbox: their code then runs with your rights."
         )
+    if workers is not None and workers < 1:
+        raise GradingError(f"{workers} workers can grade nothing; use 1 or more")
     try:
-        with _alone(work):
-            return _grade_all(submitted, work, only or [], roster or [], seed, cell_seconds, sandbox, progress)
+        policy_config(late_policy)
+        times = read_due(due, chapters()) if due else {}
+        with _alone(work), _quiet(), _stop_signals() as stopped:
+            (work / "grading.log").unlink(missing_ok=True)
+            if sandbox:
+                sweep()
+            found = take_in(submitted, work / "intake", chapters(), only or [], roster or [], names)
+            _require_torch(submission.chapter for submission in found if submission.state == "found")
+            secret = the_secret(work, seed)
+            settings = Settings(
+                str(work.resolve()), secret, cell_seconds, notebook_seconds, sandbox, pictures, late_policy, container
+            )
+            run = Run(found, settings, again)
+            with Pool(settings, workers or os.cpu_count() or 1) as pool:
+                run.begin(pool)
+                run.go(pool, _api_for(found, settings, times), progress, stopped)
+            if stopped():
+                raise GradingStopped(run.result())
+            return run.result()
+    except (LatenessError, ReleaseError) as error:
+        raise GradingError(str(error)) from None
     except SQLAlchemyError as error:
         raise GradingError(
             f"the gradebook {work / 'gradebook.db'} cannot be used ({str(error).splitlines()[0]}); "
@@ -103,8 +142,18 @@ def grade_class(
         ) from None
 
 
+def _api_for(found: Sequence[Submission], settings: Settings, times: Mapping[str, datetime]) -> NbGraderAPI:
+    """Return nbgrader's API with a gradebook that knows the chapters and when they were due."""
+    api = grading_api(settings)
+    known = list(dict.fromkeys(submission.chapter for submission in found))
+    for chapter in known:
+        enter_chapter(api, chapter, Path(settings.work))
+    set_due(api, {chapter: when for chapter, when in times.items() if chapter in known})
+    return api
+
+
 @contextmanager
-def _alone(work: Path):
+def _alone(work: Path) -> Iterator[None]:
     """Let one grading at a time use the folder; the system frees the lock when a process dies."""
     work.mkdir(parents=True, exist_ok=True)
     with (work / ".lock").open("a+b") as file:
@@ -119,26 +168,47 @@ def _alone(work: Path):
         yield
 
 
-def _grade_all(submitted, work, only, roster, seed, cell_seconds, sandbox, progress) -> list[Graded]:
-    found = take_in(submitted, work / "intake", chapters(), only, roster)
-    api = course_api(
-        work,
-        course_config(cell_seconds, sandbox),
-        source_directory="source",
-        submitted_directory="intake",
-        db_url=f"sqlite:///{work.resolve()}/gradebook.db",
-    )
-    _require_torch(submission.chapter for submission in found if submission.state == "found")
-    for chapter in dict.fromkeys(submission.chapter for submission in found):
-        _enter_chapter(chapter, work, api.coursedir.db_url)
-    graded = []
-    with _kernel_environment(seed), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # nbgrader's own, about its database and about cells that it adds itself
-        for number, submission in enumerate(found):
-            progress(number, len(found), f"{submission.student}, {submission.chapter}")
-            graded.append(_grade_one(api, work, submission))
-    progress(len(found), len(found), "done")
-    return graded
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the libraries' words about databases, cells and kernels out of the instructor's terminal.
+
+    What matters of them is in the reasons; and kernels that run without a worker draw their inputs like the others.
+    """
+    seed, threads = os.environ.pop(SEED_VARIABLE, None), os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    level, logger = logging.getLogger("traitlets").level, logging.getLogger("traitlets")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            logger.setLevel(level)
+            for name, value in ((SEED_VARIABLE, seed), ("OMP_NUM_THREADS", threads)):
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
+
+
+@contextmanager
+def _stop_signals() -> Iterator[Callable[[], bool]]:
+    """Turn the first Ctrl-C or SIGTERM into a flag, so that the step at hand comes to its end; the second ends it."""
+    seen: list[int] = []
+
+    def stop(signum, frame):
+        if seen:
+            raise KeyboardInterrupt
+        seen.append(signum)
+
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {one: signal.signal(one, stop) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(seen)
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def _require_torch(handed_in: Iterable[str]) -> None:
@@ -150,154 +220,3 @@ def _require_torch(handed_in: Iterable[str]) -> None:
             f"`{Path(sys.executable).name} -m pip install -c constraints.txt -e '.[qwen3]'` with the Python of this "
             "course (.venv), or grade the other chapters with --chapter"
         )
-
-
-def _enter_chapter(chapter: str, work: Path, db_url: str) -> None:
-    """Put a chapter's cells into the gradebook, and its extra files where nbgrader looks for them."""
-    try:
-        generate(chapter, SOLUTIONS, work / "release", db_url)
-    except ReleaseError as error:
-        raise GradingError(f"{chapter} cannot be entered into the gradebook: {error}") from None
-    source = work / "source" / chapter
-    if source.exists():
-        shutil.rmtree(source)
-    shutil.copytree(SOLUTIONS / chapter, source, ignore=shutil.ignore_patterns("*.ipynb", *NOT_FOR_STUDENTS))
-
-
-@contextmanager
-def _kernel_environment(seed: int | None):
-    """Set what kernels inherit: one thread, and the seed of the checks."""
-    wanted = {"OMP_NUM_THREADS": "1", SEED_VARIABLE: "" if seed is None else str(seed)}
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-def _grade_one(api: NbGraderAPI, work: Path, submission: Submission) -> Graded:
-    if submission.state != "found":
-        return Graded(submission, submission.state, submission.reason, _no_scores(submission, submission.state))
-    outcome = api.autograde(submission.chapter, submission.student_id, force=True, create=True)
-    if not outcome["success"]:
-        reason = _why(outcome, work)
-        return Graded(submission, "failed", reason, _no_scores(submission, "failed"))
-    done = work / "autograded" / submission.student_id / submission.chapter / f"{submission.chapter}.ipynb"
-    notebook = nbformat.read(done, as_version=4)
-    scores, remarks = _scores(api, submission, notebook)
-    feedback = _feedback(api, work, submission)
-    trouble = "; ".join(filter(None, [_trouble(notebook), *remarks]))
-    reasons = [r for r in (submission.reason, trouble, "" if feedback else "no feedback page could be made") if r]
-    return Graded(submission, "needs review" if trouble else "graded", "; ".join(reasons), scores, feedback)
-
-
-def _no_scores(submission: Submission, result: str) -> tuple[Score, ...]:
-    due = [exercise for exercise in EXERCISES.values() if exercise.chapter == submission.chapter]
-    return tuple(Score(submission.student, e.chapter, e.name, None, e.points, result) for e in due)
-
-
-def _scores(api: NbGraderAPI, submission: Submission, notebook: NotebookNode) -> tuple[tuple[Score, ...], list[str]]:
-    """Read each exercise's result: what happened from the notebook, the points from the gradebook.
-
-    Also returns what an instructor should know: checks that gave no result, and grades given by hand before.
-    """
-    cells = {c.metadata.nbgrader.grade_id: c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id")}
-    scores, remarks = [], []
-    with api.gradebook as gradebook:
-        for exercise in EXERCISES.values():
-            if exercise.chapter != submission.chapter:
-                continue
-            result, mistake = _result(exercise.name, cells)
-            points = None
-            try:
-                grade = gradebook.find_grade(
-                    exercise.name, submission.chapter, submission.chapter, submission.student_id
-                )
-            except MissingEntry:
-                result = "failed: the gradebook does not know this exercise"
-            else:
-                points = None if result.startswith("failed") else grade.score
-                if grade.manual_score is not None:
-                    remarks.append(
-                        f"{exercise.name} keeps the {grade.manual_score:g} points given by hand; the check gives "
-                        f"{grade.auto_score or 0:g}"
-                    )
-                    points, result = grade.score, "graded by hand"
-            if result.startswith("failed"):
-                remarks.append(f"{exercise.name}: {result}")
-            scores.append(
-                Score(submission.student, exercise.chapter, exercise.name, points, exercise.points, result, mistake)
-            )
-    return tuple(scores), remarks
-
-
-def _result(name: str, cells: dict[str, NotebookNode]) -> tuple[str, str]:
-    """Return (result, mistake) of an exercise. A result that begins with "failed" is not the student's doing."""
-    cell, answer = cells.get(name), cells.get(f"{name}_answer")
-    if cell is None:
-        return "failed: the check cell is missing", ""
-    error = next((output for output in cell.outputs if output.output_type == "error"), None)
-    if error is None:
-        report = next((o.data[CHECK_MIME] for o in cell.outputs if CHECK_MIME in o.get("data", {})), None)
-        return (report["state"], report["mistake"]) if report else ("failed: no result", "")
-    if error.ename in (KERNEL_DIED, NOT_RUN):
-        return error.evalue, ""
-    if error.ename == TIMED_OUT:
-        return "the cell ran out of time", ""
-    if error.ename == NOT_A_FUNCTION:
-        return f"error: {error.evalue}", ""
-    if error.ename == "NameError" and f"'{name}'" in error.evalue:  # no such function: the answer cell says why
-        said = next((o for o in (answer or {}).get("outputs", []) if o.output_type == "error"), error)
-        return f"error: {said.ename}: {said.evalue}"[:200], ""
-    return f"failed: {error.ename}: {error.evalue}"[:200], ""
-
-
-def _trouble(notebook: NotebookNode) -> str:
-    """Say what an instructor should look at, or nothing: a kernel that died, cells that ran out of time."""
-    dead = [o.evalue for c in notebook.cells for o in c.get("outputs", []) if o.get("ename") == KERNEL_DIED]
-    late = [str(i + 1) for i, cell in enumerate(notebook.cells) if TIMED_OUT in error_names(cell)]
-    unreached = [o.evalue for c in notebook.cells for o in c.get("outputs", []) if o.get("ename") == NOT_RUN]
-    if dead:
-        return f"{dead[0]}; the cells after it were not run"
-    if late:
-        more = f"; {unreached[0]}" if unreached else ""
-        return f"cell {', '.join(late)} ran out of time{more}"
-    return ""
-
-
-def _why(outcome: dict, work: Path) -> str:
-    """Return the error that nbgrader met, in one line and without paths."""
-    text = outcome.get("log", "") + "\n" + outcome.get("error", "")
-    if "KeyboardInterrupt" in text:
-        raise KeyboardInterrupt
-    errors = [line.strip() for line in text.splitlines() if re.match(r"\s*[\w.]*(Error|Exception|Entry)\b: ", line)]
-    last = errors[0] if errors else "nbgrader could not grade it"
-    return last.replace(str(work.resolve()), "").replace(str(work), "")[:300]
-
-
-def _feedback(api: NbGraderAPI, work: Path, submission: Submission) -> Path | None:
-    outcome = api.generate_feedback(submission.chapter, submission.student_id, force=True)
-    page = work / "feedback" / submission.student_id / submission.chapter / f"{submission.chapter}.html"
-    if not outcome["success"] or not page.is_file():
-        return None
-    page.chmod(0o644)
-    page.write_text(without_scripts(page.read_text(encoding="utf-8")), encoding="utf-8")
-    return page
-
-
-def without_scripts(page: str) -> str:
-    """Return an HTML page that runs no script and loads nothing: it holds whatever a student's cells put out.
-
-    What a browser would have fetched for it, the typesetting of formulas included, stays away.
-    """
-    policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; font-src data:; form-action 'none'"
-    head, found, rest = page.partition("<head>")
-    if not found:
-        return f"<pre>{html.escape(page)}</pre>"
-    rest = re.sub("http-equiv", "data-http-equiv", rest, flags=re.IGNORECASE)  # no redirection, no second policy
-    return f'{head}{found}<meta http-equiv="Content-Security-Policy" content="{policy}">{rest}'

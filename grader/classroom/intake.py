@@ -1,36 +1,48 @@
-"""Take a folder of submissions in: find each student's notebook, or say why it cannot be graded.
+"""Take submissions in: find each student's notebook, or say why it cannot be graded.
 
-The submitted folder is only read. What can be graded is copied to a folder of our own, under the name that nbgrader
-expects, so a renamed or misplaced file is no missing file.
+What was handed in is only read. What can be graded is rebuilt (see `repair`) in a folder of our own, under the name
+that nbgrader expects, so a renamed or misplaced file is no missing file. Where a file is in doubt its student gets a
+row that says so; nobody else notices.
 """
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import re
 import shutil
-import unicodedata
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path, PurePosixPath
 
+import dateutil.parser
 import nbformat
 from nbformat import NotebookNode
+from nbgrader.utils import parse_utc
 
-from grader.classroom.repair import grade_id_of, repair
-from grader.exercises import EXERCISES
+from grader.classroom.intake_lms import handed_in
+from grader.classroom.intake_names import read_names, read_roster, safe_id, who_is_who
+from grader.classroom.intake_notebook import MAX_BYTES, IntakeError, chapters_in, too_large
+from grader.classroom.intake_work import STAMP, Notebook, Work, choose, look_through, unreadable
+from grader.classroom.repair import rebuild
 from grader.paths import NOTEBOOKS, notebook_path
 
-MAX_BYTES = 20_000_000
-MAX_FILES = 200  # notebooks looked at in one student's folder
+__all__ = ["STAMP", "IntakeError", "Submission", "read_names", "read_roster", "safe_id", "take_in"]
+
+# Files that a chapter wants handed in beside its notebook: {chapter: names}. Everything else stays behind.
+WANTED: dict[str, tuple[str, ...]] = {}
 
 
 @dataclass(frozen=True)
 class Submission:
     """One student's work on one chapter.
 
-    `state` is "found", "missing" or "failed"; `reason` says more (also of a file found under another name).
-    `student_id` is the student's name made safe for paths and glob patterns; it depends on the name alone.
+    `state` is "found", "missing" or "failed"; `reason` says more (also of a file found under another name), and
+    `flags` are those of its sentences that an instructor should look at. `student_id` is the student's name made safe
+    for paths and glob patterns; it depends on the name alone. `late` is what the learning platform says, None where
+    it says nothing; `timestamp` is when it was handed in, in nbgrader's form, "" where that is not known. `digest`
+    is that of the notebook to be graded: it changes exactly when that does. `number` is the student's on the learning
+    platform (in Moodle: of this one assignment), "" where there is none.
     """
 
     student: str
@@ -38,168 +50,144 @@ class Submission:
     chapter: str
     state: str
     reason: str = ""
-
-
-class IntakeError(Exception):
-    """The folder of submissions cannot be read; the message says why and what to do."""
-
-
-def read_roster(path: Path) -> list[str]:
-    """Return the names in a roster: one a line, or the first column of a CSV file, with or without a header.
-
-    Raises:
-        IntakeError: the file cannot be read or names nobody.
-    """
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise IntakeError(f"the roster {path} cannot be read ({error}); give a text or CSV file in UTF-8") from None
-    separator = ";" if lines and ";" in lines[0] and "," not in lines[0] else ","
-    rows = [row for row in csv.reader(lines, delimiter=separator) if row and row[0].strip()]
-    names = [_name(row[0]) for row in rows]
-    if names and names[0].lower().replace("_", " ") in ("student", "student id", "id", "name"):
-        names = names[1:]
-    if not names:
-        raise IntakeError(f"the roster {path} names nobody; write one student a line")
-    return list(dict.fromkeys(names))
-
-
-def _name(text: str) -> str:
-    """The same name written with composed or with separate accents (as some file systems do) is one name."""
-    return unicodedata.normalize("NFC", text.strip())
+    flags: tuple[str, ...] = ()
+    late: bool | None = None
+    timestamp: str = ""
+    digest: str = ""
+    number: str = ""
 
 
 def take_in(
-    submitted: Path, staging: Path, known_chapters: list[str], only: list[str], roster: list[str]
+    submitted: Path,
+    staging: Path,
+    known_chapters: list[str],
+    only: list[str],
+    roster: list[str],
+    names: Mapping[str, str] | None = None,
 ) -> list[Submission]:
-    """Copy every gradable notebook to staging/STUDENT/CHAPTER/CHAPTER.ipynb and return one Submission per name.
+    """Write every gradable notebook to staging/STUDENT/CHAPTER/CHAPTER.ipynb and return one Submission per name.
 
     Args:
-        submitted: holds STUDENT/CHAPTER/*.ipynb.
+        submitted: what `intake_lms.handed_in` reads: a folder or a zip file.
         staging: our own folder; emptied first.
         known_chapters: the course's chapters.
         only: the chapters to grade; empty: those that anybody handed in.
         roster: names that must have a row even if they handed in nothing.
+        names: {name or number on the learning platform: name on the roster}.
 
     Raises:
-        IntakeError: `submitted` is no folder, or holds no submission.
+        IntakeError: `submitted` cannot be read, or holds no submission.
     """
-    if not submitted.is_dir():
-        raise IntakeError(f"{submitted} is not a folder; put the submissions into {submitted}/STUDENT/CHAPTER/")
-    found = {
-        _name(path.name): _notebooks(path)
-        for path in sorted(submitted.iterdir())
-        if path.is_dir() and path.name[0] not in "._"
-    }
-    folders = {_name(path.name): path for path in sorted(submitted.iterdir()) if _name(path.name) in found}
-    students = sorted(set(found) | set(roster))
-    handed_in = {chapter for files in found.values() for path in files for chapter in _chapters_of(path)}
-    chosen = only or [name for name in known_chapters if name in handed_in]
+    found = handed_in(submitted)
+    called = who_is_who([one.person for one in found], roster, names or {})
+    works: dict[str, Work] = {}
+    for one in found:
+        name, remark = called[one.person]
+        work = works.setdefault(name, Work())
+        work.remarks += [*one.remarks, remark] if remark else one.remarks
+        look_through(one, work)
+    works = dict(sorted(works.items()))
+    present = {chapter for work in works.values() for one in work.notebooks for chapter in one.chapters}
+    chosen = only or [name for name in known_chapters if name in present]
+    students = sorted(set(works) | set(roster))
     if not students or not chosen:
+        seen = [problem for work in works.values() for problem in (*work.problems, *unreadable(work.notebooks))]
         raise IntakeError(
             f"{submitted} holds no submission. Expected: {submitted}/STUDENT/CHAPTER/CHAPTER.ipynb, where CHAPTER is "
-            f"one of {', '.join(known_chapters)}"
+            f"one of {', '.join(known_chapters)}, or a download of Moodle or Canvas"
+            + (f". Found: {'; '.join(seen[:3])}" if seen else "")
         )
     if staging.exists():
         shutil.rmtree(staging)
+    releases = {chapter: nbformat.read(notebook_path(NOTEBOOKS, chapter), as_version=4) for chapter in chosen}
     submissions = []
     for student in students:
         for chapter in chosen:
-            state, reason = _take_one(student, chapter, folders.get(student), found.get(student, []), staging)
+            one = _take_one(student, chapter, works.get(student), releases[chapter], staging)
             if roster and student not in roster:
-                reason = "; ".join(filter(None, [reason, "not on the roster"]))
-            submissions.append(Submission(student, safe_id(student), chapter, state, reason))
+                one = replace(one, reason="; ".join(filter(None, [one.reason, "not on the roster"])))
+            submissions.append(one)
     return submissions
 
 
-def safe_id(student: str) -> str:
-    """Make a name safe for paths. One that had to be changed gets a mark of its own, so that no two meet."""
-    plain = re.sub(r"[^\w.\-]", "_", student)
-    plain = plain if plain[0] not in ".-" else f"_{plain}"
-    if plain == student and len(plain) <= 80:
-        return plain
-    return f"{plain[:80]}-{hashlib.sha256(student.encode()).hexdigest()[:8]}"
-
-
-def _notebooks(folder: Path) -> list[Path]:
-    files = (
-        path
-        for path in sorted(folder.rglob("*"))
-        if path.suffix.lower() == ".ipynb" and not any(part[0] == "." for part in path.relative_to(folder).parts)
-    )
-    return [path for path, _ in zip(files, range(MAX_FILES), strict=False)]
-
-
-def _chapters_of(path: Path) -> set[str]:
-    """Return the chapters a file belongs to: the one its folder is called, else those whose exercises are in it."""
-    if path.parent.name in {exercise.chapter for exercise in EXERCISES.values()}:
-        return {path.parent.name}
-    try:
-        return _chapters_in(_read(path)) if not path.is_symlink() else set()
-    except IntakeError:
-        return set()
-
-
-def _chapters_in(notebook: NotebookNode) -> set[str]:
-    ids = {grade_id_of(cell).removesuffix("_answer") for cell in notebook.cells}
-    return {EXERCISES[name].chapter for name in ids if name in EXERCISES}
-
-
-def _take_one(student: str, chapter: str, folder: Path | None, files: list[Path], staging: Path) -> tuple[str, str]:
-    """Return (state, reason), having copied the notebook if the state is "found"."""
-    if folder is None:
-        return "missing", "nothing was handed in"
-    mine = [path for path in files if path.parent == folder / chapter]
-    expected = folder / chapter / f"{chapter}.ipynb"
-    elsewhere = [path for path in files if path not in mine and _chapters_of(path) == {chapter}]
-    if expected in mine:
-        path, others = expected, [p for p in mine if p != expected]
-    elif len(mine) == 1 or (not mine and len(elsewhere) == 1):
-        path, others = (mine or elsewhere)[0], []
-    elif not mine and not elsewhere:
-        return "missing", "no notebook of this chapter was handed in"
-    else:
-        names = ", ".join(_place(p, folder / chapter) for p in mine or elsewhere)
-        return "failed", f"several notebooks ({names}) and none is called {chapter}.ipynb; keep one"
-
-    remarks = [] if path == expected else [f"handed in as {_place(path, folder / chapter)}"]
-    if path.is_symlink() or any(parent.is_symlink() for parent in (folder, path.parent)):
-        return "failed", f"{path.name} is a symbolic link; hand in the file itself"
-    if others:
-        remarks.append(f"not graded: {', '.join(p.name for p in others)}")
-    try:
-        notebook = _read(path)
-    except IntakeError as error:
-        return "failed", str(error)
-    inside = _chapters_in(notebook)
+def _take_one(student: str, chapter: str, work: Work | None, release: NotebookNode, staging: Path) -> Submission:
+    """Return what became of one student's chapter, having written the notebook if it was found."""
+    made = partial(Submission, student, safe_id(student), chapter)
+    if work is None:
+        return made("missing", "nothing was handed in")
+    mine = [one for one in work.notebooks if one.path.parent == PurePosixPath(chapter)]
+    elsewhere = [one for one in work.notebooks if one not in mine and one.chapters == {chapter}]
+    lost = [one for one in work.notebooks if one.cells is None and not one.chapters]
+    one, remarks, problem = choose(mine or elsewhere, chapter)
+    if problem:
+        return made("failed", "; ".join([problem, *work.remarks]))
+    if one is None:
+        return made(*_nothing(work, lost, chapter))
+    if one.cells is None:
+        return made("failed", "; ".join([one.problem, *work.remarks]), late=one.late, number=one.number)
+    inside = chapters_in(one.cells)
     if chapter not in inside:
-        return "failed", (
-            f"this is {', '.join(sorted(inside))}, handed in as {chapter}"
-            if inside
-            else f"none of the exercises of {chapter} is in it"
-        )
-    remarks += repair(notebook, nbformat.read(notebook_path(NOTEBOOKS, chapter), as_version=4))
-    target = staging / safe_id(student) / chapter / f"{chapter}.ipynb"
-    target.parent.mkdir(parents=True)
-    nbformat.write(notebook, target)
-    return "found", "; ".join(remarks)
+        wrong = f"this is {', '.join(sorted(inside))}, handed in as {chapter}"
+        return made("failed", wrong if inside else f"none of the exercises of {chapter} is in it")
+    at_place = PurePosixPath(chapter) / f"{chapter}.ipynb"
+    place = one.path.name if one.path.parent == at_place.parent else one.path.as_posix()
+    remarks = ([] if one.called == at_place.name else [f"handed in as {place}"]) + remarks
+    notebook, flags = rebuild(one.cells, release)
+    target = staging / safe_id(student) / chapter
+    target.mkdir(parents=True)
+    text = nbformat.writes(notebook) + "\n"
+    (target / at_place.name).write_text(text, encoding="utf-8", newline="\n")
+    flags += _take_others(work, one, chapter, target)
+    timestamp = _take_stamp(work, one, chapter, target, flags)
+    flags += [*work.remarks, *work.problems, *unreadable(lost)]
+    reason = "; ".join([*remarks, *flags])
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return made("found", reason, tuple(flags), one.late, timestamp, digest, one.number)
 
 
-def _place(path: Path, expected: Path) -> str:
-    """Write where a file is: its name, or its path from the student's folder if it is not where it is expected."""
-    return path.name if path.parent == expected else path.relative_to(expected.parent).as_posix()
+def _nothing(work: Work, lost: list[Notebook], chapter: str) -> tuple[str, str]:
+    """Return (state, reason) where no notebook of the chapter was found."""
+    why = [*work.problems, *unreadable(lost), *work.remarks]
+    if work.problems or lost:
+        return "failed", "; ".join(dict.fromkeys(why))
+    here = [file.path.name for file in work.others if not work.notebooks or file.path.parent.name == chapter]
+    if here:
+        return "failed", f"no notebook of this chapter was handed in, but {', '.join(here[:5])}"
+    return "missing", "; ".join(["no notebook of this chapter was handed in", *work.remarks])
 
 
-def _read(path: Path) -> NotebookNode:
+def _take_others(work: Work, one: Notebook, chapter: str, target: Path) -> list[str]:
+    """Copy the files beside the notebook that the chapter wants; return what to say of the others."""
+    beside = [file for file in work.others if file.path.parent == one.path.parent]
+    left = [file.path.name for file in beside if file.path.name not in WANTED.get(chapter, ())]
+    remarks = []
+    for file in beside:
+        if file.path.name in left:
+            continue
+        try:
+            data = file.read(MAX_BYTES)
+            if len(data) > MAX_BYTES:
+                raise IntakeError(too_large(file.path.name))
+            (target / file.path.name).write_bytes(data)
+        except IntakeError as error:
+            remarks.append(str(error))
+    if left:
+        more = f" and {len(left) - 5} more" if len(left) > 5 else ""
+        remarks.append(f"files beside the notebook were left behind: {', '.join(left[:5])}{more}")
+    return remarks
+
+
+def _take_stamp(work: Work, one: Notebook, chapter: str, target: Path, flags: list[str]) -> str:
+    """Copy nbgrader's own record of the time of collection, and return it."""
+    text = work.stamps.get(one.path.parent, "") if one.path.parent == PurePosixPath(chapter) else ""
+    if not text:
+        return ""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            size = MAX_BYTES // 1_000_000
-            raise IntakeError(f"{path.name} is larger than {size} MB; clear its outputs and hand it in again")
-        notebook = nbformat.reads(path.read_bytes().decode("utf-8-sig"), as_version=4)
-        nbformat.validate(notebook)
-    except IntakeError:
-        raise
-    except Exception as error:  # nbformat raises many types for broken files
-        first = str(error).strip().partition("\n")[0][:120]
-        raise IntakeError(f"{path.name} is not a readable Jupyter notebook ({type(error).__name__}: {first})") from None
-    return notebook
+        # nbgrader reads +0100 as a hundred seconds
+        offset = re.fullmatch(r".*[+-]\d\d:?\d\d", text, re.DOTALL)
+        stamp = f"{parse_utc(dateutil.parser.parse(text) if offset else text):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError):
+        flags.append(f"{STAMP} holds no time: {text[:40]!r}")
+        return ""
+    (target / STAMP).write_text(stamp + "\n", encoding="utf-8")
+    return stamp

@@ -16,6 +16,7 @@ from traitlets.config import Config
 from grader.execution import kernel_config
 
 CELL_SECONDS = 60
+COURSE_ID = "grpo-from-scratch"
 
 
 def course_config(cell_seconds: int = CELL_SECONDS, sandbox: bool = True) -> Config:
@@ -56,7 +57,7 @@ def course_api(root: Path, config: Config | None = None, **coursedir: str) -> Nb
     """
     made = Config()
     made.CourseDirectory.root = str(root)
-    made.CourseDirectory.course_id = "grpo-from-scratch"
+    made.CourseDirectory.course_id = COURSE_ID
     made.Exchange.root = str(root)  # not used; the default is a folder that only some machines have
     for name, value in coursedir.items():
         made.CourseDirectory[name] = value
@@ -66,6 +67,15 @@ def course_api(root: Path, config: Config | None = None, **coursedir: str) -> Nb
     _own_programs_first()
     logging.getLogger("traitlets").setLevel(logging.ERROR)
     return NbGraderAPI(CourseDirectory(config=made), config=made)
+
+
+def in_work_folder(work: Path) -> dict[str, str]:
+    """Return the folders of `grader grade` for `course_api`. Who finds the gradebook locked waits a minute at most."""
+    return {
+        "source_directory": "source",
+        "submitted_directory": "intake",
+        "db_url": f"sqlite:///{work.resolve()}/gradebook.db?timeout=60",
+    }
 
 
 def _own_programs_first() -> None:

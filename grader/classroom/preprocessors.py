@@ -9,27 +9,43 @@ one that merely printed a warning.
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import secrets
+import time
+from contextlib import contextmanager
+from pathlib import Path
 
+import nbformat
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_output
 from nbgrader.preprocessors import Execute, NbGraderPreprocessor
 from nbgrader.utils import is_grade
-from traitlets import Integer
+from traitlets import Integer, Unicode
 
 from grader import source
 from grader.checking import SEED_VARIABLE, run_check
-from grader.classroom.repair import grade_id_of, shorten_prints
+from grader.classroom.repair import MAX_PRINTED, grade_id_of, shorten_prints
+from grader.classroom.seeds import check_seed, content_digest
 from grader.exercises import EXERCISES
+from grader.judge.hidden import Hidden, hidden_values, holds_hidden
 from grader.judge.inside import ANSWER_MIME, MISSING, NO_FUNCTION, question
+from grader.judge.messages import believable
+from grader.judge.watch import Watch, processes_of, use_of
 from grader.judge.wire import WireError, decode_outcomes, encode_calls
 from grader.report import CHECK_MIME
 
 KERNEL_DIED, TIMED_OUT, NOT_RUN, NO_RESULT = "KernelDied", "CellTimeoutError", "NotRun", "NoResult"
 NOT_A_FUNCTION = "NotAFunction"
+NOT_ASKED = -1  # nothing that looks like an answer is kept then
+WITHHELD = "(This cell put out inputs that were drawn for the grading; that is not shown.)\n"
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+MAX_SEARCHED = 1_000_000  # characters of one output that are searched for what must not be shown
+TOO_LONG = f"(This cell put out more than {MAX_SEARCHED:,} characters in one piece; they are not shown.)\n"
 MAX_OUTPUT = 8_000_000  # bytes of output kept of one notebook
+NOTEBOOK_SECONDS = 900  # for all cells of one notebook; the chapters take up to 2 minutes
 
 
 class NoAnswer(Exception):
@@ -54,17 +70,40 @@ class CourseExecute(Execute):
     """Execute a notebook to its end, whatever its cells do to the kernel, and judge its check cells."""
 
     max_output = Integer(MAX_OUTPUT, help="bytes of output kept of one notebook").tag(config=True)
+    notebook_seconds = Integer(NOTEBOOK_SECONDS, help="time limit for all cells of a notebook").tag(config=True)
+    began, stopped_by, timed_out_before, watch = 0.0, "", False, None
+    hidden, drawn = Hidden(), ()  # what must not be shown, and (exercise, seed) of what is to come to it
+    secret = Unicode(help="what the inputs of the checks are drawn from; empty: new ones each time").tag(config=True)
 
     def preprocess(self, nb, resources=None, km=None):
+        self.began = time.monotonic()
+        self.content = content_digest(nb)
+        self.hidden, self.drawn = Hidden(), []
+        self.watch, self.cpu_seconds = None, 0.0
         self.stopped_by = ""
         self.timed_out_before = False
         self.output_left = self.max_output
+        self.answers_due = NOT_ASKED
         self.answers = {grade_id_of(cell): cell.source for cell in nb.cells if cell.cell_type == "code"}
         return super().preprocess(nb, resources, km)
+
+    @contextmanager
+    def setup_kernel(self, **kwargs):
+        """Watch what the kernel's box takes, where it has one, and add up the CPU time that it took."""
+        with super().setup_kernel(**kwargs):
+            limits, pid = getattr(self.km, "limits", None), getattr(self.km.provisioner, "pid", None)
+            if limits is None or pid is None:
+                yield
+                return
+            with Watch(pid, limits, getattr(self.km, "private", None)) as self.watch:
+                yield
+            self.cpu_seconds = use_of(processes_of(pid)).cpu_seconds
 
     def preprocess_cell(self, cell, resources, index):
         if cell.cell_type != "code" or not cell.source.strip():
             return cell, resources
+        if not self.stopped_by and self._elapsed() > self.notebook_seconds:
+            self.stopped_by = f"the notebook ran longer than {self.notebook_seconds} seconds before cell {index + 1}"
         if self.stopped_by:
             cell.outputs = [error_output(NOT_RUN, f"not run, since {self.stopped_by}")]
             return cell, resources
@@ -73,17 +112,18 @@ class CourseExecute(Execute):
                 self._judge(cell, resources, index)
             else:
                 cell, resources = super().preprocess_cell(cell, resources, index)
+                self._withhold(cell)
         except DeadKernelError:
-            self.stopped_by = f"the kernel died in cell {index + 1}"
+            why = f": {self.watch.reason}" if self.watch is not None and self.watch.reason else ""
+            self.stopped_by = f"the kernel died in cell {index + 1}{why}"
             cell.outputs.append(error_output(KERNEL_DIED, self.stopped_by))
         except CellTimeoutError:  # a loop in compiled code hears no interrupt
             self.stopped_by = f"the kernel did not answer any more in cell {index + 1}"
             cell.outputs.append(error_output(TIMED_OUT, self.stopped_by))
-        except ValueError as error:
-            if "Signature" not in str(error):
-                raise
+        except Exception as error:  # a message may hold anything, and each part of the client fails in its own way
             # A copy of the kernel (made by fork) talks on the same sockets: from here on no message means anything.
-            self.stopped_by = f"the kernel talked nonsense in cell {index + 1}: its code had started copies of it"
+            why = ": its code had started copies of it" if "Signature" in str(error) else f" ({type(error).__name__})"
+            self.stopped_by = f"the kernel talked nonsense in cell {index + 1}{why}"
             cell.outputs = [error_output(KERNEL_DIED, self.stopped_by)]
         timed_out = TIMED_OUT in error_names(cell)
         if timed_out and self.timed_out_before:
@@ -93,14 +133,38 @@ class CourseExecute(Execute):
         return cell, resources
 
     def process_message(self, msg, cell, cell_index):
-        """Drop what a notebook puts out beyond its share, so that a flood fills neither memory nor the page."""
+        """Drop what no kernel sends, and what a notebook puts out beyond its share of memory and page."""
+        msg = believable(msg)
+        if msg is None:
+            return None
         if msg["msg_type"] in ("stream", "display_data", "execute_result", "error"):
-            # An answer to the judge has limits of its own, and must not be lost to what was printed before.
-            if ANSWER_MIME not in msg["content"].get("data", {}):
+            # An answer to the judge has limits of its own, and must not be lost to what was printed before. One that
+            # nobody asked for is none, and a second one is kept so that it can be seen that there are two.
+            if ANSWER_MIME in msg["content"].get("data", {}):
+                self.answers_due -= 1
+                if self.answers_due < -1:
+                    return None
+            else:
                 self.output_left -= len(repr(msg["content"]))
-            if self.output_left < 0:
-                return None
+                if self.output_left < 0:
+                    return None
         return super().process_message(msg, cell, cell_index)
+
+    def _withhold(self, cell):
+        """Drop what a cell put out of the inputs that a check before it had drawn: its function has seen them.
+
+        What is longer than can be searched in a moment is not shown either.
+        """
+        texts = [_text_of(output) for output in cell.outputs]
+        short = [(o, text) for o, text in zip(cell.outputs, texts, strict=True) if len(text) <= MAX_SEARCHED]
+        if short:
+            for name, seed in self.drawn:  # most checks are followed by no output before the next
+                self.hidden |= hidden_values(EXERCISES[name], seed)
+            self.drawn = []
+        shown = [output for output, text in short if not holds_hidden(text, self.hidden)]
+        notes = [TOO_LONG] * (len(short) < len(texts)) + [WITHHELD] * (len(shown) < len(short))
+        if notes:
+            cell.outputs = [*shown, *(new_output("stream", name="stdout", text=note) for note in notes)]
 
     def _judge(self, cell, resources, index):
         """Fill a check cell with the judge's own report; the cell's code is not run at all."""
@@ -111,16 +175,20 @@ class CourseExecute(Execute):
         def ask(calls):
             nonlocal count
             asking = new_code_cell(question(name, encode_calls(calls)))
+            self.answers_due = 1
             try:
                 super(CourseExecute, self).preprocess_cell(asking, resources, index)
             finally:
                 self.nb.cells[index] = cell  # nbclient puts whatever it ran there
+                self.answers_due = NOT_ASKED
             count = asking.execution_count
             return _read_answer(name, asking, len(calls))
 
+        seed = self._seed(name)
+        self.drawn.append((name, seed))
         try:
             code = source.code_in(self.answers.get(f"{name}_answer", ""), name)
-            report = run_check(EXERCISES[name], None, _seed(), ask, code, secret=True)
+            report = run_check(EXERCISES[name], None, seed, ask, code, secret=True)
         except NoAnswer as problem:
             cell.outputs = [problem.output]
         else:
@@ -128,10 +196,53 @@ class CourseExecute(Execute):
             cell.outputs = [new_output("execute_result", data=data, execution_count=count)]
         cell.execution_count = count
 
+    def _elapsed(self):
+        return time.monotonic() - self.began if self.began else 0.0
 
-def _seed() -> int:
-    given = os.environ.get(SEED_VARIABLE, "")
-    return int(given) if given else secrets.randbits(32)
+    def _get_timeout(self, cell):
+        """No cell may run longer than what is left of the notebook's time."""
+        limit = super()._get_timeout(cell)
+        left = max(1, int(self.notebook_seconds - self._elapsed()))
+        return left if limit is None else min(limit, left)
+
+    def _seed(self, name):
+        if self.secret:
+            return check_seed(self.secret, self.content, name)
+        given = os.environ.get(SEED_VARIABLE, "")
+        return int(given) if given else secrets.randbits(32)
+
+
+class TakeJudged(CourseExecute):
+    """Take the outputs of a notebook that was executed and judged before; execute only what differs from it."""
+
+    judged = Unicode(help="where STUDENT/CHAPTER.json holds the judged notebooks").tag(config=True)
+
+    def preprocess(self, nb, resources=None, km=None):
+        who = resources["nbgrader"]
+        path = Path(self.judged) / who["student"] / f"{who['assignment']}.json"
+        try:
+            done = nbformat.from_dict(json.loads(path.read_text(encoding="utf-8"))["notebook"])
+            same = content_digest(done) == content_digest(nb)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # damaged: judge it again
+            same = False
+        if not same:
+            return super().preprocess(nb, resources, km)
+        for cell, judged in zip(nb.cells, done.cells, strict=True):
+            if cell.cell_type == "code":
+                cell.outputs, cell.execution_count = judged.outputs, judged.execution_count
+        for name in {"language_info", "widgets"} & set(done.metadata):
+            nb.metadata[name] = done.metadata[name]
+        return nb, resources
+
+
+def _text_of(output):
+    """Return what an output says in words, not in pictures, as far as a page shows it (see `shorten_prints`).
+
+    Lines stay lines and colours go: a number behind `\\n` or `[31m` would not look like one.
+    """
+    words = [data for kind, data in output.get("data", {}).items() if not kind.startswith("image/")]
+    said = [output.get("text", "")[:MAX_PRINTED], output.get("evalue", ""), *output.get("traceback", []), *words]
+    return COLOUR.sub("", "\n".join(one if isinstance(one, str) else json.dumps(one) for one in said))
 
 
 def _read_answer(name, asking, count):

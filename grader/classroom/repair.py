@@ -1,43 +1,257 @@
-"""Mend what happens to honest notebooks, so that nbgrader can grade them: copied, emptied and deleted exercise cells.
+"""Rebuild a notebook to be graded: the released one's marked cells, and around them what the student wrote.
 
-nbgrader gives up on the whole notebook over any of these. Here each is put right and said in the submission's reason.
+What a student's file says about points, marks, tags or locked cells counts for nothing; only texts are taken from it.
+The rules, each said in the submission's reason where it was needed:
+
+1. The setup cell of the release runs first, whatever became of the student's own (which runs after it).
+2. The student's other cells keep their order and run as ordinary cells, without metadata.
+3. An answer is the cell with the exercise's mark. Of several, it is the last one that defines the function and is not
+   the untouched stub; untouched copies are left out, the others run in their places. Parts of a split cell that make
+   Python only together, and stand next to each other, are joined, whichever of them kept the mark.
+4. Where the marked cell holds no answer but another cell defines the function, that one is the answer.
+5. A check is always the released one. It stands where the student's stood, but never before the answer.
 """
 
 from __future__ import annotations
 
+import ast
 import copy
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from nbformat import NotebookNode
 
+from grader.source import code_in
+
 MAX_PRINTED = 20_000  # characters kept of one output: a page with megabytes of print helps nobody
+DEFINES = re.compile(r"^(?:async )?(?:def|class) (\w+)|^(\w+) *(?::[^=\n]*)?=(?!=)", re.MULTILINE)
+MARKS = ("grade", "solution", "points")
 
 
-def repair(notebook: NotebookNode, release: NotebookNode) -> list[str]:
-    """Give `notebook` (changed in place) each exercise cell of `release` exactly once; return what was mended.
+@dataclass(frozen=True)
+class _Spot:
+    """A place in the notebook to be: a student's text, or a released cell with (for answers) the student's text."""
 
-    A cell that stands there several times (copied or split by the student) keeps its mark in the last place: all of
-    them run, in their order, and the check then sees what the student's last word on the function was.
+    kind: str
+    source: str
+    of: str = ""  # the grade_id of the released cell that stands here
+
+
+def rebuild(cells: Sequence, release: NotebookNode) -> tuple[NotebookNode, list[str]]:
+    """Return the notebook to be graded, and what was put right in it.
+
+    Args:
+        cells: what was read of the student's notebook (`intake_notebook.Cell`).
+        release: the chapter as it was released.
     """
-    remarks = []
+    remarks: list[str] = []
     due = {grade_id_of(cell): cell for cell in release.cells if grade_id_of(cell)}
-    last = {grade_id_of(cell): index for index, cell in enumerate(notebook.cells)}
-    for index, cell in enumerate(notebook.cells):
-        grade_id = grade_id_of(cell)
-        if grade_id in due and last[grade_id] != index:
-            remarks.append(f"the cell {grade_id} stands there more than once")
-        if grade_id not in due or last[grade_id] != index:
-            cell.metadata.pop("nbgrader", None)
+    answers = [grade_id for grade_id, cell in due.items() if cell.metadata.nbgrader.get("solution")]
+    checks = [grade_id for grade_id in due if grade_id not in answers]
+    for cell in cells:
+        ours = due.get(cell.grade_id)
+        if ours is not None and any(cell.marks.get(mark) != ours.metadata.nbgrader.get(mark) for mark in MARKS):
+            remarks.append(f"the marks of the cell {cell.grade_id} were changed")
+    spots = [
+        _Spot("code" if c.grade_id in due else c.kind, c.source, c.grade_id if c.grade_id in due else "") for c in cells
+    ]
+    for grade_id in answers:
+        spots = _settle_answer(spots, grade_id, due[grade_id].source, remarks)
+    for grade_id in checks:
+        spots = _settle_check(spots, grade_id, due[grade_id].source, remarks)
+    for grade_id in due:  # in the order of the release, so that an exercise stands whole at the end
+        if all(spot.of != grade_id for spot in spots):
+            spots = _put_back(spots, grade_id, due[grade_id].source, remarks)
+    setup = next((cell for cell in release.cells if cell.cell_type == "code" and not grade_id_of(cell)), None)
+    return _notebook(spots, due, setup, release), list(dict.fromkeys(remarks))
+
+
+def _settle_answer(spots: list[_Spot], grade_id: str, stub: str, remarks: list[str]) -> list[_Spot]:
+    """Leave one spot for the answer, and say how it was chosen."""
+    name = grade_id.removesuffix("_answer")
+    before = sum(spot.of == grade_id for spot in spots)
+    spots, joined = _joined(spots, grade_id)
+    marked = [i for i, spot in enumerate(spots) if spot.of == grade_id]
+    if before > 1:
+        remarks.append(f"the cell {grade_id} stands there more than once")
+    if joined:
+        remarks.append(f"the parts of the split cell {grade_id} were joined")
+    written = [i for i in marked if not _untouched(spots[i].source, name, stub)]
+    able = [i for i in written if defines(spots[i].source, name)]
+    elsewhere = [
+        i
+        for i, spot in enumerate(spots)
+        if spot.kind == "code"
+        and not spot.of
+        and defines(spot.source, name)
+        and not _untouched(spot.source, name, stub)
+    ]
+    if elsewhere and able:
+        remarks.append(f"{name} is defined in another cell, too, than {grade_id}")
+    elif elsewhere:
+        able = elsewhere
+        remarks.append(f"{name} was written in another cell than {grade_id}, and is graded there")
+    chosen = (able or written or [None])[-1]
+    if len(able) > 1 and set(able) <= set(marked):
+        remarks.append(f"{name} is defined in {len(able)} cells marked {grade_id}; the last one counts")
+    if chosen is None:  # only untouched ones: the last stays
+        chosen = marked[-1] if marked else None
+    kept = []
+    for i, spot in enumerate(spots):
+        if i == chosen:
+            kept.append(replace(spot, of=grade_id, source=spot.source if spot.source.strip() else stub))
+        elif i not in marked:
+            kept.append(spot)
+        elif i in written:
+            kept.append(replace(spot, of=""))
+    return kept
+
+
+def _joined(spots: list[_Spot], grade_id: str) -> tuple[list[_Spot], bool]:
+    """Join neighbouring parts of an answer cell that make Python only together.
+
+    One of them has the mark; whether the other kept it when the cell was split depends on the editor.
+    """
+    made: list[_Spot] = []
+    joined = False
+    for spot in spots:
+        last = next((i for i in range(len(made) - 1, -1, -1) if made[i].kind == "code"), None)
+        if spot.kind == "code" and last is not None and _one_answer({made[last].of, spot.of}, grade_id):
+            both = made[last].source.rstrip("\n") + "\n" + spot.source
+            apart = _parses(made[last].source) and _parses(spot.source)
+            if not apart and _parses(both) and defines(both, grade_id.removesuffix("_answer")):
+                made[last] = replace(made[last], source=both, of=grade_id)
+                joined = True
+                continue
+        made.append(spot)
+    return made, joined
+
+
+def _one_answer(marks: set[str], grade_id: str) -> bool:
+    return grade_id in marks and marks <= {grade_id, ""}
+
+
+def _settle_check(spots: list[_Spot], grade_id: str, source: str, remarks: list[str]) -> list[_Spot]:
+    """Leave one spot for the check, after its answer; what the student wrote into it stays as an ordinary cell."""
+    answer = next((i for i, spot in enumerate(spots) if spot.of == f"{grade_id}_answer"), None)
+    mine = [i for i, spot in enumerate(spots) if spot.of == grade_id]
+    if not mine:
+        return spots
+    if len(mine) > 1:
+        remarks.append(f"the cell {grade_id} stands there more than once")
+    place = mine[-1]
+    if answer is not None and answer > place:
+        remarks.append(f"the check of {grade_id} stood before its answer, and was moved behind it")
+        place = answer
+    made = []
+    for i, spot in enumerate(spots):
+        if i in mine:
+            if spot.source.strip() != source.strip():
+                remarks.append(f"the check of {grade_id} was edited; the released one is used")
+                made.append(replace(spot, of=""))
         else:
-            ours = due[grade_id].metadata.nbgrader
-            # Checksums differ between versions of the course, and say nothing about the student.
-            if any(cell.metadata.nbgrader.get(mark) != ours.get(mark) for mark in ("grade", "solution", "points")):
-                remarks.append(f"the marks of the cell {grade_id} were changed")
-            cell.metadata.nbgrader = copy.deepcopy(ours)
-    for grade_id, cell in due.items():
-        if grade_id not in last:
-            notebook.cells.append(copy.deepcopy(cell))
-            remarks.append(f"the cell {grade_id} was missing")
-    return list(dict.fromkeys(remarks))
+            made.append(spot)
+        if i == place:
+            made.append(_Spot("code", source, grade_id))
+    return made
+
+
+def _put_back(spots: list[_Spot], grade_id: str, source: str, remarks: list[str]) -> list[_Spot]:
+    """Put a released cell that is missing where it belongs: an answer before its check, else at the end; a check behind
+    its answer."""
+    remarks.append(f"the cell {grade_id} was missing")
+    marks = [spot.of for spot in spots]
+    check = grade_id.removesuffix("_answer")
+    if f"{grade_id}_answer" in marks:
+        place = marks.index(f"{grade_id}_answer") + 1
+    else:
+        place = marks.index(check) if check != grade_id and check in marks else len(spots)
+    return [*spots[:place], _Spot("code", source, grade_id), *spots[place:]]
+
+
+def _notebook(spots: list[_Spot], due: dict, setup: NotebookNode | None, release: NotebookNode) -> NotebookNode:
+    made = NotebookNode({**release, "metadata": copy.deepcopy(release.metadata)})
+    taken = {cell.get("id") for cell in release.cells}
+    made.cells = []
+    first = next((i for i, spot in enumerate(spots) if spot.kind == "code"), len(spots))
+    for i, (spot, cell_id) in enumerate(zip(spots, _ids(taken), strict=False)):
+        if i == first and setup:
+            made.cells.append(copy.deepcopy(setup))
+        if spot.of:
+            cell = copy.deepcopy(due[spot.of])
+            cell.source = spot.source
+        elif setup and spot.kind == "code" and spot.source.strip() == setup.source.strip():
+            continue
+        elif not spot.source.strip():
+            continue
+        else:
+            cell = _plain_cell(spot, cell_id)
+        made.cells.append(cell)
+    return made
+
+
+def _plain_cell(spot: _Spot, cell_id: str) -> NotebookNode:
+    """Make a cell as nbformat does, which would check each of them against its schema (the whole is checked once)."""
+    cell = NotebookNode(id=cell_id, cell_type=spot.kind, metadata=NotebookNode(), source=spot.source)
+    return NotebookNode(cell, outputs=[], execution_count=None) if spot.kind == "code" else cell
+
+
+def _ids(taken: set) -> Iterator[str]:
+    number = 0
+    while True:
+        number += 1
+        if f"student-{number}" not in taken:
+            yield f"student-{number}"
+
+
+def defines(source: str, name: str) -> bool:
+    """Tell whether a cell's text binds `name` at its top level: def, class, assignment or import."""
+    return name in source and name in bound_names(source)
+
+
+@lru_cache(maxsize=128)  # a notebook's cells, as each exercise asks about each of them
+def bound_names(source: str) -> frozenset[str]:
+    """Return the names that a cell's text binds at its top level: def, class, assignment or import."""
+    tree = _parsed(source)
+    if tree is None:  # with IPython's own commands in it, or broken
+        return frozenset(word for match in DEFINES.findall(source) for word in match if word)
+    names: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        names |= {part.id for t in targets if t for part in ast.walk(t) if isinstance(part, ast.Name)}
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {alias.asname or alias.name for alias in node.names}
+    return frozenset(names)
+
+
+def _untouched(source: str, name: str, stub: str) -> bool:
+    """Tell whether a cell is as it was released (in whatever version of the course), or empty."""
+    if not source.strip() or source.strip() == stub.strip():
+        return True
+    tree, code = _parsed(source), code_in(source, name)
+    if tree is None or code is None or len(tree.body) != 1:
+        return False
+    body = [
+        node for node in code.tree.body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+    ]
+    raised = getattr(body[0], "exc", None) if len(body) == 1 and isinstance(body[0], ast.Raise) else None
+    raised = raised.func if isinstance(raised, ast.Call) else raised
+    return isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
+
+
+def _parses(source: str) -> bool:
+    return _parsed(source) is not None
+
+
+def _parsed(source: str) -> ast.Module | None:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def grade_id_of(cell: NotebookNode) -> str:

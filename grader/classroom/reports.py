@@ -1,38 +1,52 @@
-"""What an instructor takes away: scores.csv, submissions.csv, the feedback pages, and a table of the class."""
+"""What an instructor takes away: scores.csv, submissions.csv, the feedback pages, and one page about the class."""
 
 from __future__ import annotations
 
 import csv
+import io
 import os
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rich.table import Table
+from grader.classroom.class_page import class_page
+from grader.classroom.class_tables import class_tables, exercise_table
+from grader.classroom.states import Graded, Score
+from grader.classroom.statistics import is_late, points_of
 
-from grader.classroom.grading import Graded, Score
+__all__ = ["SCORES", "SUBMISSIONS", "class_tables", "exercise_table", "write_report"]
 
 SCORES = ("student", "chapter", "exercise", "points", "max_points", "result", "mistake")
-SUBMISSIONS = ("student", "chapter", "state", "reason")
+SUBMISSIONS = (
+    "student", "chapter", "state", "reason", "points", "max_points", "penalty", "late", "seconds", "flags", "number",
+    "feedback",
+)  # fmt: skip
 
 
 def write_report(graded: Sequence[Graded], out: Path) -> None:
-    """Write scores.csv, submissions.csv and feedback/STUDENT/CHAPTER.html under `out`. Each file appears whole."""
+    """Write scores.csv, submissions.csv, class.html and feedback/STUDENT/CHAPTER.html under `out`.
+
+    Each file appears whole. A feedback page of an earlier report goes where its submission has none any more.
+    """
     out.mkdir(parents=True, exist_ok=True)
     scores = [score for one in graded for score in one.scores]
     _write_csv(out / "scores.csv", SCORES, (_score_row(score) for score in scores))
-    _write_csv(
-        out / "submissions.csv",
-        SUBMISSIONS,
-        ((g.submission.student, g.submission.chapter, g.state, g.reason) for g in graded),
-    )
     for one in graded:
+        page = out / feedback_name(one)
         if one.feedback:
-            page = out / "feedback" / one.submission.student_id / f"{one.submission.chapter}.html"
             page.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(one.feedback, page)
+        else:
+            page.unlink(missing_ok=True)
+    _write_csv(out / "submissions.csv", SUBMISSIONS, (_submission_row(one) for one in graded))
+    links = {(g.submission.student, g.submission.chapter): feedback_name(g) for g in graded if g.feedback}
+    write_whole(out / "class.html", class_page(graded, links))
+
+
+def feedback_name(one: Graded) -> str:
+    """Return where a submission's feedback page lies, from the report's folder."""
+    return f"feedback/{one.submission.student_id}/{one.submission.chapter}.html"
 
 
 def _score_row(score: Score) -> tuple:
@@ -40,53 +54,43 @@ def _score_row(score: Score) -> tuple:
     return (score.student, score.chapter, score.exercise, points, score.max_points, score.result, score.mistake)
 
 
+def _submission_row(one: Graded) -> tuple:
+    points, most = points_of(one)
+    late = f"{one.late:.0f}" if one.late else "yes" if is_late(one) else ""
+    return (
+        one.submission.student,
+        one.submission.chapter,
+        one.state,
+        one.reason,
+        "" if points is None else f"{points:g}",
+        most,
+        f"{one.penalty:g}" if one.penalty else "",
+        late,
+        f"{one.seconds:.1f}" if one.seconds else "",
+        "; ".join(one.flags),
+        one.submission.number,
+        feedback_name(one) if one.feedback else "",
+    )
+
+
 def _write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence]) -> None:
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([harmless(field) for field in row] for row in rows)
+    write_whole(path, file.getvalue())
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that nobody ever sees half of it."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
     with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows([_harmless(field) for field in row] for row in rows)
+        file.write(text)
     os.chmod(temporary, 0o644)
     os.replace(temporary, path)
 
 
-def _harmless(field) -> str:
+def harmless(field) -> str:
     """A text that a spreadsheet would take for a formula gets a quote before it: names and errors are not ours."""
     text = str(field)
     return "'" + text if isinstance(field, str) and text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
-
-
-def class_tables(graded: Sequence[Graded]) -> list[Table]:
-    """One table per chapter with one row per student: points, state, reason."""
-    tables = []
-    for chapter in dict.fromkeys(one.submission.chapter for one in graded):
-        table = Table("student", "points", "state", "reason", title=chapter, title_justify="left")
-        for one in graded:
-            if one.submission.chapter != chapter:
-                continue
-            known = [s.points for s in one.scores if s.points is not None]
-            most = sum(s.max_points for s in one.scores)
-            points = f"{sum(known):g}/{most}" if known else f"–/{most}"
-            style = {"graded": "", "needs review": "yellow"}.get(one.state, "red")
-            table.add_row(_e(one.submission.student), points, one.state, _e(one.reason), style=style)
-        tables.append(table)
-    return tables
-
-
-def exercise_table(graded: Sequence[Graded]) -> Table:
-    """One row per exercise: how many have it right, how many tried, and the commonest mistakes."""
-    table = Table("exercise", "right", "tried", "commonest mistakes", title="Exercises")
-    scores = [score for one in graded for score in one.scores if score.points is not None]
-    for name in dict.fromkeys(score.exercise for score in scores):
-        mine = [score for score in scores if score.exercise == name]
-        tried = [score for score in mine if score.result != "not attempted"]
-        right = sum(score.points >= score.max_points for score in mine)
-        common = Counter(score.mistake for score in mine if score.mistake).most_common(3)
-        table.add_row(name, str(right), f"{len(tried)}/{len(mine)}", ", ".join(f"{m} ({n})" for m, n in common))
-    return table
-
-
-def _e(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)

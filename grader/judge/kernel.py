@@ -7,18 +7,24 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import zmq
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
+from traitlets import Bool, List, Unicode
 
 from grader.judge import sandbox
+from grader.judge.start import USUAL
 
-KERNEL = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
 # Sockets have names of at most some 100 bytes, whatever TMPDIR says.
 SHORT_FOLDER = "/tmp"
+PREFIX = "judge-"
 MAX_MESSAGE = 64_000_000
+INLINE = "module://matplotlib_inline.backend_inline"
+NO_PICTURES = "module://grader.judge.no_pictures"
+JUST_MADE = 60  # seconds in which a folder may belong to a process that has not locked it yet
 
 
 class SandboxedKernelManager(AsyncKernelManager):
@@ -28,10 +34,14 @@ class SandboxedKernelManager(AsyncKernelManager):
     """
 
     limits = sandbox.Limits()
+    pictures = Bool(True, help="draw the notebook's plots").tag(config=True)
+    container = Unicode(help="a command that starts a container, in place of bubblewrap").tag(config=True)
+    preload = List(Unicode(), list(USUAL), help="modules that are there before the student's code").tag(config=True)
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.private = Path(tempfile.mkdtemp(prefix="judge-", dir=SHORT_FOLDER))
+        self.private = Path(tempfile.mkdtemp(prefix=PREFIX, dir=SHORT_FOLDER))
+        self._hold = _lock(self.private)
         uid = sandbox.owner()
         if uid is not None:
             os.chown(self.private, uid, uid)
@@ -41,18 +51,25 @@ class SandboxedKernelManager(AsyncKernelManager):
         self.ip = str(self.private / "socket")
         self.connection_file = str(self.private / "kernel.json")
 
+    def _command(self) -> list[str]:
+        backend = INLINE if self.pictures else NO_PICTURES
+        return [
+            sys.executable, "-m", "grader.judge.start", backend, ",".join(self.preload), "-f", "{connection_file}"
+        ]  # fmt: skip
+
     @property
     def kernel_spec(self):
         """The course's own kernel, whatever kernels are installed. Interrupts go as messages: a signal would stop at
         the box and never reach the kernel in it."""
-        return KernelSpec(argv=KERNEL, display_name="Python 3", language="python", interrupt_mode="message")
+        return KernelSpec(argv=self._command(), display_name="Python 3", language="python", interrupt_mode="message")
 
     def format_kernel_cmd(self, extra_arguments=None):
-        command = [part.format(connection_file=self.connection_file) for part in KERNEL + list(extra_arguments or [])]
+        words = self._command() + list(extra_arguments or [])
+        command = [word.format(connection_file=self.connection_file) for word in words]
         owner = self.private.stat()
         if os.geteuid() == 0:
             os.chown(self.connection_file, owner.st_uid, owner.st_gid)
-        return sandbox.wrap(command, self.private, self.limits)
+        return sandbox.wrap(command, self.private, self.limits, self.container)
 
     async def _async_start_kernel(self, **options):
         # What the process says before there is a channel for it (a greeting, a traceback of its own) is no output
@@ -65,6 +82,48 @@ class SandboxedKernelManager(AsyncKernelManager):
     async def _async_cleanup_resources(self, restart=False):
         await super()._async_cleanup_resources(restart=restart)
         if not restart:
-            shutil.rmtree(self.private, ignore_errors=True)
+            self.leave_nothing()
 
     cleanup_resources = _async_cleanup_resources
+
+    def leave_nothing(self) -> None:
+        """Kill the box, if it is still there, and remove its folder."""
+        process = getattr(self.provisioner, "process", None)
+        if process is not None and process.poll() is None:
+            process.kill()
+        shutil.rmtree(self.private, ignore_errors=True)
+        if self._hold is not None:
+            os.close(self._hold)
+            self._hold = None
+
+
+def _lock(folder: Path) -> int | None:
+    """Mark a folder as in use for as long as this process lives, or return None where another one has."""
+    import fcntl
+
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def sweep(folder: Path = Path(SHORT_FOLDER)) -> int:
+    """Remove what judges that were killed have left there, and return how many folders that were."""
+    if sys.platform != "linux":
+        return 0
+    swept = 0
+    for left in folder.glob(f"{PREFIX}*"):
+        try:
+            if left.is_symlink() or time.time() - left.stat().st_mtime < JUST_MADE:
+                continue
+            handle = _lock(left)
+        except OSError:  # another user's, or gone by now
+            continue
+        if handle is not None:
+            shutil.rmtree(left, ignore_errors=True)
+            os.close(handle)
+            swept += 1
+    return swept

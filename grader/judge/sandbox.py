@@ -13,10 +13,12 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from grader.judge.container import container_command
 from grader.paths import ROOT
 
 HOME = "/home/student"
@@ -27,10 +29,16 @@ FIRST_UID, UIDS = 2_000_000, 60_000
 
 @dataclass(frozen=True)
 class Limits:
-    """What one kernel may use. Bytes and seconds; `processes` counts threads too."""
+    """What one kernel may use. Bytes and seconds; `processes` counts threads too.
+
+    `memory` and `cpu_seconds` hold for each process by itself, `box_memory` and `box_cpu_seconds` for all that run in
+    the box together (see `grader.judge.watch`).
+    """
 
     memory: int = 6_000 * MB  # of address space; importing torch alone takes 3 GB of it, most of it never touched
     cpu_seconds: int = 900
+    box_memory: int = 4_000 * MB  # of what is really there
+    box_cpu_seconds: int = 1_800
     disk: int = 64 * MB  # for each of home and /tmp
     file: int = 32 * MB
     open_files: int = 256
@@ -41,40 +49,84 @@ class NoSandbox(Exception):
     """There is no way to shut a kernel in on this machine; the message says why and what to do."""
 
 
-def wrap(argv: Sequence[str], private: Path, limits: Limits | None = None) -> list[str]:
+def wrap(argv: Sequence[str], private: Path, limits: Limits | None = None, container: str = "") -> list[str]:
     """Return the command that runs `argv` in a box of its own.
 
     Args:
         argv: the command; its paths must lie in what the box shows (this Python, grpo, grader, data, `private`).
         private: a folder that is seen, read and written, at the same path on both sides: for the kernel's sockets.
         limits: what it may use.
+        container: the beginning of a command that starts a container, its image last, in place of bubblewrap (see
+            `grader.judge.container`).
 
     Raises: NoSandbox where `why_not()` has a reason.
     """
-    reason = why_not()
+    reason = why_not(container)
     if reason:
         raise NoSandbox(reason)
+    if container:
+        return container_command(container, argv, private, limits or Limits(), environment())
     return _command(argv, private, limits or Limits())
 
 
+# The word comes before and after the imports, so that what fails can be told apart: the box, or what it shows.
+TRIAL = "print('in the box', flush=True); import grader.paths, numpy; print('and all is there')"
+
+
 @functools.cache
-def why_not() -> str:
+def why_not(container: str = "") -> str:
     """Return "" if kernels can be shut in here, else the reason and the remedy. Tried out once, with a real process."""
+    if container:
+        return _why_no_container(container)
     if sys.platform != "linux":
-        return "the sandbox needs Linux (on macOS and Windows: run the grading in a Linux container)"
+        return (
+            "the sandbox needs Linux. On macOS and Windows run the whole grading in a Linux container or in the "
+            "GitHub Classroom workflow"
+        )
     missing = [name for name in ("bwrap", "prlimit", "setpriv") if shutil.which(name) is None]
     if missing:
         packages = "bubblewrap" if missing == ["bwrap"] else "bubblewrap util-linux"
         return f"{', '.join(missing)} not found: apt-get install {packages} (or your system's packages of these names)"
-    program = [sys.executable, "-I", "-c", "import grader.paths, numpy; print('in the box')"]
     try:
-        done = subprocess.run(_command(program, None, Limits()), capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            _command([sys.executable, "-I", "-c", TRIAL], None, Limits()), capture_output=True, text=True, timeout=60
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"bubblewrap does not work here ({error})"
-    if done.stdout.strip() != "in the box":
-        said = (done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}"]
-        return f"bubblewrap does not work here ({said[-1][:200]}); in a container it needs the right to make namespaces"
-    return ""
+    return _verdict(done)
+
+
+def _verdict(done: subprocess.CompletedProcess) -> str:
+    """Say what went wrong in the trial, or ""."""
+    said = (done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}"]
+    if "and all is there" in done.stdout:
+        return ""
+    if "in the box" in done.stdout:  # so the box works
+        shown = ", ".join(map(str, _needed()))
+        return (
+            f"the sandbox works, but what the kernel needs cannot be imported in it ({said[-1][:200]}). It shows "
+            f"{shown} and the system's /usr, and no PYTHONPATH: install the course into a virtual environment of its "
+            "own (`make lab` makes .venv) and run its grader"
+        )
+    if any(word in said[-1] for word in ("No such file", "execvp", "cannot execute")):
+        return f"the Python of this environment does not start in the sandbox ({sys.executable}: {said[-1][:200]})"
+    return f"bubblewrap does not work here ({said[-1][:200]}); in a container it needs the right to make namespaces"
+
+
+def _why_no_container(container: str) -> str:
+    try:
+        with tempfile.TemporaryDirectory(prefix="judge-", dir="/tmp") as folder:
+            argv = [sys.executable, "-P", "-c", TRIAL]
+            command = container_command(container, argv, Path(folder), Limits(), environment())
+            done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        return f"the container command does not work here ({error})"
+    if "and all is there" in done.stdout:
+        return ""
+    said = (done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}"]
+    if "in the box" in done.stdout:
+        return f"the container's image lacks what the kernel needs ({said[-1][:200]}): install the course into it"
+    return f"the container does not start ({said[-1][:200]})"
 
 
 def owner() -> int | None:
@@ -105,7 +157,8 @@ def _command(argv: Sequence[str], private: Path | None, limits: Limits) -> list[
         f"--nproc={limits.processes}",
         "--core=0",
     ]
-    return [*bwrap, *_files(private, limits), *_environment(), *inner, *argv]
+    kept = [word for name, value in environment().items() for word in ("--setenv", name, value)]
+    return [*bwrap, *_files(private, limits), "--clearenv", *kept, *inner, *argv]
 
 
 def _files(private: Path | None, limits: Limits) -> list[str]:
@@ -143,8 +196,9 @@ def _needed() -> list[Path]:
     return sorted(outer - {Path("/usr")})
 
 
-def _environment() -> list[str]:
-    values = {
+def environment() -> dict[str, str]:
+    """Return the environment variables of a box; there are no others in it."""
+    return {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), "/usr/bin", "/bin"]),
         "HOME": HOME,
         "USER": "student",
@@ -154,7 +208,7 @@ def _environment() -> list[str]:
         "MPLCONFIGDIR": f"{HOME}/.matplotlib",
         "OMP_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "0",  # the order of a set, say, is no reason for another score
         "LANG": "C.UTF-8",
         "HF_HUB_OFFLINE": "1",
     }
-    return ["--clearenv", *(word for name, value in values.items() for word in ("--setenv", name, value))]

@@ -65,7 +65,7 @@ def graded(tmp_path_factory):
         result = CliRunner().invoke(
             cli.app,
             ["grade", str(folder / "submitted"), "--out", str(folder / "report"), "--work", str(folder / "grading"),
-             "--roster", str(folder / "roster.csv"), "--seed", "11", "--cell-seconds", "8", *UNPROTECTED],
+             "--roster", str(folder / "roster.csv"), "--seed", "11", "--cell-seconds", "16", *UNPROTECTED],
             catch_exceptions=False,
         )  # fmt: skip
     finally:
@@ -286,6 +286,7 @@ def test_feedback_pages_run_no_scripts(graded):
     page = next((graded.out / "feedback").rglob("*.html")).read_text(encoding="utf-8")
     head = page.partition("<head>")[2]
     assert head.startswith('<meta http-equiv="Content-Security-Policy" content="default-src \'none\'')
+    assert "base-uri 'none'" in head.partition(">")[0]
     assert page.count("http-equiv") - page.count("data-http-equiv") == 1
 
 

@@ -1,70 +1,530 @@
-"""Taking submissions in: what the class of test_grading.py does not show."""
+"""Taking submissions in: folders, zip files and the downloads of Moodle and Canvas, honest and hostile."""
 
-import csv
+import json
+import os
+import stat
+import unicodedata
+import zipfile
 
+import nbformat
 import pytest
+import students
+from nbformat.v4 import new_code_cell
 
-from grader.classroom.grading import Graded, Score
-from grader.classroom.intake import IntakeError, Submission, read_roster, safe_id, take_in
-from grader.classroom.reports import write_report
+from grader.classroom import intake
+from grader.classroom.intake import IntakeError, take_in
+from grader.classroom.intake_files import files_in_folder
+from grader.paths import chapters
 
-CHAPTER = "02_advantages_and_logprobs"
-
-
-def test_rosters_in_several_forms(tmp_path):
-    path = tmp_path / "roster"
-    for text in (
-        "ana\nben\n",
-        "student,email\nana,a@x\nben,b@x\n",
-        "\ufeffid\r\nana\r\n\r\nben\r\nana\r\n",
-        "Student ID;Name\nana;A\nben;B\n",
-    ):
-        path.write_text(text, encoding="utf-8")
-        assert read_roster(path) == ["ana", "ben"]
+CHAPTER, OTHER = students.CHAPTER, students.OTHER_CHAPTER
+NAME = f"{CHAPTER}.ipynb"
 
 
-@pytest.mark.parametrize("content", [b"", b"student\n", b"\xff\xfe\x00bad"])
-def test_a_roster_without_names_is_refused(tmp_path, content):
-    path = tmp_path / "roster"
-    path.write_bytes(content)
-    with pytest.raises(IntakeError, match="roster"):
-        read_roster(path)
+def text(extra="", chapter=CHAPTER):
+    """A released notebook as bytes; with `extra`, one that differs from others."""
+    base = (
+        students.with_answers({})
+        if chapter == CHAPTER
+        else nbformat.read(intake.notebook_path(intake.NOTEBOOKS, chapter), 4)
+    )
+    if extra:
+        base.cells.append(new_code_cell(extra))
+    return nbformat.writes(base).encode()
 
 
-def test_a_missing_roster_is_refused(tmp_path):
-    with pytest.raises(IntakeError, match="cannot be read"):
-        read_roster(tmp_path / "nowhere.csv")
+RELEASED = text()
 
 
-def test_names_become_safe_and_stay_distinct():
-    ids = [safe_id(name) for name in ("a b", "a_b", "a*b", "änne", "[x]", "-x", "..", "x" * 200)]
-    assert len(set(ids)) == 8 and ids[1] == "a_b" and ids[3] == "änne"
-    assert not any(set(i) & set(" *?[]{}/\\") or i[0] in ".-" or len(i) > 100 for i in ids)
+class Class:
+    """A folder to hand in to, and what take_in makes of it."""
+
+    def __init__(self, folder):
+        self.folder, self.submitted = folder, folder / "submitted"
+        self.submitted.mkdir()
+
+    def put(self, path, data=RELEASED):
+        target = self.submitted / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+        return target
+
+    def take(self, only=(CHAPTER,), roster=(), names=None, source=None):
+        found = take_in(source or self.submitted, self.folder / "staging", chapters(), list(only), list(roster), names)
+        return {one.student: one for one in found} if len(only) == 1 else found
+
+    def one(self, **more):
+        (found,) = self.take(**more).values()
+        return found
+
+    def staged(self, one):
+        return nbformat.read(self.folder / "staging" / one.student_id / one.chapter / f"{one.chapter}.ipynb", 4)
+
+    def said(self, one):
+        """The last cell's text, by which tests tell versions apart."""
+        return self.staged(one).cells[-1].source
 
 
-def test_symbolic_links_are_refused(tmp_path):
-    secret = tmp_path / "secret.ipynb"
-    secret.write_text("{}")
-    folder = tmp_path / "submitted" / "ana" / CHAPTER
-    folder.mkdir(parents=True)
-    (folder / f"{CHAPTER}.ipynb").symlink_to(secret)
-    (found,) = take_in(tmp_path / "submitted", tmp_path / "staging", [CHAPTER], [], [])
-    assert found.state == "failed" and "symbolic link" in found.reason
+@pytest.fixture
+def klass(tmp_path):
+    return Class(tmp_path)
 
 
-def test_oversize_files_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("grader.classroom.intake.MAX_BYTES", 10)
-    folder = tmp_path / "submitted" / "ana" / CHAPTER
-    folder.mkdir(parents=True)
-    (folder / f"{CHAPTER}.ipynb").write_text('{"cells": []}' * 10)
-    (found,) = take_in(tmp_path / "submitted", tmp_path / "staging", [CHAPTER], [], [])
-    assert found.state == "failed" and "larger than" in found.reason
+def packed(files, path=None, method=zipfile.ZIP_DEFLATED):
+    """A zip file of {name or ZipInfo: bytes}, written to `path` or returned as bytes."""
+    import io
+
+    target = path or io.BytesIO()
+    with zipfile.ZipFile(target, "w", method) as archive:
+        for name, data in files.items() if isinstance(files, dict) else files:
+            archive.writestr(name, data, method)
+    return path or target.getvalue()
 
 
-def test_reports_are_safe_in_a_spreadsheet_and_tell_no_result_from_zero(tmp_path):
-    submission = Submission("=cmd()", "_cmd__", CHAPTER, "failed", "+why")
-    scores = (Score("=cmd()", CHAPTER, "e", None, 3, "failed: x"), Score("=cmd()", CHAPTER, "f", 0.0, 3, "wrong"))
-    write_report([Graded(submission, "failed", "+why", scores)], tmp_path)
-    rows = list(csv.reader((tmp_path / "scores.csv").open(newline="")))
-    assert [row[0] for row in rows[1:]] == ["'=cmd()"] * 2 and [row[3] for row in rows[1:]] == ["", "0"]
-    assert list(csv.reader((tmp_path / "submissions.csv").open(newline="")))[1][3] == "'+why"
+# Folders
+
+
+def test_nbgraders_tree_with_its_time(klass):
+    klass.put(f"ana/{CHAPTER}/{NAME}")
+    klass.put(f"ana/{CHAPTER}/timestamp.txt", b"2026-03-01 12:00:00 +0100\n")
+    one = klass.one()
+    assert (one.state, one.reason, one.flags, one.late) == ("found", "", (), None)
+    assert one.timestamp == "2026-03-01 11:00:00 UTC"
+    staged = klass.folder / "staging" / "ana" / CHAPTER
+    assert sorted(p.name for p in staged.iterdir()) == [NAME, "timestamp.txt"]
+    assert (staged / "timestamp.txt").read_text().strip() == one.timestamp
+
+
+def test_two_folders_whose_names_differ_in_their_accents_alone_are_said(klass):
+    one, two = (unicodedata.normalize(form, "Zoë") for form in ("NFC", "NFD"))
+    files = {f"{one}/{CHAPTER}/{NAME}": text("x = 1"), f"{two}/{CHAPTER}/{NAME}": text("x = 2")}
+    for path, data in files.items():
+        klass.put(path, data)
+    for source in (None, packed(files, klass.folder / "all.zip")):
+        found = klass.one(source=source)
+        assert (found.student, found.state) == (one, "found")
+        assert found.flags[0].startswith(f"two folders are called {one} (accents") and found.flags[0] in found.reason
+    other = klass.take(only=(OTHER,))[one]
+    assert other.state == "missing" and "two folders are called" in other.reason
+
+
+def test_a_time_that_is_none_is_flagged_and_left(klass):
+    klass.put(f"ana/{CHAPTER}/{NAME}")
+    klass.put(f"ana/{CHAPTER}/timestamp.txt", b"yesterday, I think")
+    one = klass.one()
+    assert (one.state, one.timestamp) == ("found", "") and "holds no time: 'yesterday" in one.flags[0]
+
+
+def test_a_notebook_anywhere_in_the_folder_is_found_by_its_exercises(klass):
+    klass.put("ana/homework/week 2/Copy of my work.ipynb")
+    assert (klass.one().state, klass.one().reason) == ("found", "handed in as homework/week 2/Copy of my work.ipynb")
+
+
+def test_a_notebook_without_marks_is_found_by_what_it_defines(klass):
+    notebook = students.solved()
+    for cell in notebook.cells:
+        cell.metadata = {}
+    klass.put("ana/mine.ipynb", nbformat.writes(notebook).encode())
+    one = klass.one()
+    assert one.state == "found" and sum("written in another cell" in flag for flag in one.flags) == len(students.NAMES)
+    marked = {c.metadata.nbgrader.grade_id: c.source for c in klass.staged(one).cells if "nbgrader" in c.metadata}
+    assert "raise NotImplementedError" not in marked["log_softmax_answer"]
+
+
+def test_the_digest_changes_with_the_notebook_and_only_with_it(klass):
+    klass.put(f"ana/{CHAPTER}/{NAME}")
+    klass.put("ben/renamed.ipynb")
+    klass.put(f"cleo/{CHAPTER}/{NAME}", text("1"))
+    found = klass.take()
+    assert found["ana"].digest == found["ben"].digest != found["cleo"].digest and len(found["ana"].digest) == 64
+    assert klass.take() == found
+
+
+def test_files_beside_the_notebook_stay_behind_unless_the_chapter_wants_them(klass, monkeypatch):
+    klass.put(f"ana/{CHAPTER}/{NAME}")
+    for name in ("helpers.py", "run.json", ".hidden"):
+        klass.put(f"ana/{CHAPTER}/{name}", b"mine")
+    folder = klass.folder / "staging" / "ana" / CHAPTER
+    assert klass.one().flags == ("files beside the notebook were left behind: helpers.py, run.json",)
+    assert [p.name for p in folder.iterdir()] == [NAME]
+    monkeypatch.setitem(intake.WANTED, CHAPTER, ("run.json",))
+    assert klass.one().flags == ("files beside the notebook were left behind: helpers.py",)
+    assert (folder / "run.json").read_bytes() == b"mine"
+
+
+def test_copies_of_one_notebook_are_one_and_others_are_not(klass):
+    klass.put("ana/a.ipynb")
+    klass.put("ana/b.ipynb")
+    assert klass.one().state == "found"
+    klass.put("ana/b.ipynb", text("1"))
+    assert (klass.one().state, klass.one().reason[:33]) == ("failed", "several notebooks (a.ipynb, b.ipy")
+
+
+def test_the_file_with_the_right_name_is_taken_and_the_others_are_named(klass):
+    klass.put(f"ana/{CHAPTER}/{NAME}", text("final"))
+    klass.put(f"ana/{CHAPTER}/draft.ipynb", text("draft"))
+    one = klass.one()
+    assert one.reason == "not graded: draft.ipynb" and klass.said(one) == "final"
+
+
+# What cannot be read
+
+
+@pytest.mark.parametrize(
+    "data, words",
+    [
+        (b"", "not a readable Jupyter notebook"),
+        (b"\xff\xfe\x00", "not a readable Jupyter notebook"),
+        (b"[1]", "it holds a list"),
+        (b"[" * 100_000, "not a readable Jupyter notebook"),
+        (b'{"nbformat": 4, "cells": [' + b"9" * 5000 + b"]}", "not a readable Jupyter notebook"),
+        (b'{"nbformat": 3, "worksheets": []}', "in nbformat 3"),
+        (b'{"nbformat": 5, "cells": []}', "in nbformat 5"),
+        (b'{"nbformat": true, "cells": []}', "in nbformat True"),
+        (b'{"cells": []}', "without a number of its nbformat"),
+        (b'{"nbformat": 4}', "no list of cells"),
+        (b'{"nbformat": 4, "cells": [7]}', "cell 1, is no cell"),
+        (b'{"nbformat": 4, "cells": [{"cell_type": "heading", "source": ""}]}', "'heading'"),
+        (b'{"nbformat": 4, "cells": [{"cell_type": "code", "source": [1]}]}', "cell 1, has no text"),
+        (
+            b'{"nbformat": 4, "cells": [{"cell_type": "code", "source": "' + b"1" * 500_001 + b'"}]}',
+            "characters of code",
+        ),
+        (json.dumps({"nbformat": 4, "cells": [{"cell_type": "raw", "source": ""}] * 3001}).encode(), "3,001 cells"),
+    ],
+    ids=lambda value: None if isinstance(value, bytes) else value[:20],
+)
+@pytest.mark.parametrize("place", [f"ana/{CHAPTER}/{NAME}", "ana/x.ipynb"])
+def test_what_is_no_notebook_of_ours_fails_with_a_reason_and_harms_nobody(klass, data, words, place):
+    klass.put(place, data)
+    klass.put(f"ben/{CHAPTER}/{NAME}")
+    found = klass.take()
+    assert found["ana"].state == "failed" and words in found["ana"].reason and found["ben"].state == "found"
+
+
+def test_strange_but_readable_cells_are_taken_as_far_as_they_are_texts(klass):
+    cells = json.loads(RELEASED)["cells"]
+    cells += [
+        {"cell_type": "code", "source": ["a\n", "b"], "metadata": 7, "outputs": "none", "id": 5},
+        {"cell_type": "code", "source": "'\ud800'", "metadata": {"nbgrader": {"grade_id": ["x"]}}},
+    ]
+    klass.put("ana/x.ipynb", json.dumps({"nbformat": 4, "cells": cells, "metadata": []}).encode())
+    one = klass.one()
+    assert one.state == "found" and klass.said(one) == "'?'" and klass.staged(one).cells[-2].source == "a\nb"
+
+
+def test_oversize_files_are_refused(klass, monkeypatch):
+    monkeypatch.setattr("grader.classroom.intake_work.MAX_BYTES", 10)
+    klass.put(f"ana/{CHAPTER}/{NAME}")
+    assert klass.one().state == "failed" and "larger than" in klass.one().reason
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+def test_links_are_refused_wherever_they_stand(klass):
+    secret = klass.folder / "secret" / CHAPTER
+    secret.mkdir(parents=True)
+    (secret / NAME).write_bytes(RELEASED)
+    (klass.submitted / "ana" / CHAPTER).mkdir(parents=True)
+    (klass.submitted / "ana" / CHAPTER / NAME).symlink_to(secret / NAME)
+    (klass.submitted / "ben").mkdir()
+    (klass.submitted / "ben" / CHAPTER).symlink_to(secret)
+    (klass.submitted / "cleo.d").symlink_to(secret.parent)
+    (klass.submitted / "dev.zip").symlink_to(secret / NAME)
+    os.mkfifo(klass.submitted / "ben" / "pipe.ipynb")
+    found = klass.take()
+    assert set(found) == {"ana", "ben", "cleo.d", "dev"}
+    assert all(one.state == "failed" and "symbolic link" in one.reason for one in found.values())
+    assert "pipe.ipynb is no ordinary file" in found["ben"].reason
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+def test_a_link_that_was_put_there_after_the_listing_is_not_followed(klass):
+    path = klass.put("ana/x.ipynb")
+    (file,) = files_in_folder(klass.submitted)
+    assert file.read(5) == RELEASED[:6]
+    path.unlink()
+    path.symlink_to(klass.put("ben/secret"))
+    with pytest.raises(IntakeError, match="symbolic link"):
+        file.read(5)
+
+
+def test_folders_in_folders_without_end_are_left(klass):
+    klass.put("ana/" + "d/" * 11 + "x.ipynb")
+    klass.put("ben/" + "d/" * 12 + "x.ipynb")
+    found = klass.take()
+    assert found["ana"].state == "found" and "12 folders deep" in found["ben"].reason
+
+
+@pytest.mark.skipif(os.name == "nt", reason="such names cannot be made there")
+@pytest.mark.parametrize(
+    "name, student", [(" .zip", "(no name)"), (" /x.ipynb", "(no name)"), (" _7_assignsubmission_file_x.ipynb", "7")]
+)
+def test_somebody_without_a_name_gets_a_row(klass, name, student):
+    klass.put(name, packed({"x.ipynb": RELEASED}) if name.endswith("zip") else RELEASED)
+    assert (klass.one().student, klass.one().state) == (student, "found")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="such names cannot be made there")
+def test_names_that_are_no_text_get_a_row(klass):
+    os.mkdir(os.fsencode(klass.submitted) + b"/an\xe9")
+    with open(os.fsencode(klass.submitted) + b"/an\xe9/x.ipynb", "wb") as file:
+        file.write(RELEASED)
+    one = klass.one()
+    assert one.student == "an\\udce9" and one.state == "found"
+
+
+def test_something_else_than_a_notebook_is_said(klass):
+    klass.put("ana/report.pdf", b"%PDF")
+    klass.put("ben.ipynb")
+    klass.put("list.csv", b"ana,ben")
+    (klass.submitted / "cleo").mkdir()
+    found = klass.take()
+    assert {name: one.state for name, one in found.items()} == {"ana": "failed", "ben": "failed", "cleo": "missing"}
+    assert "but report.pdf" in found["ana"].reason and "outside a student's folder" in found["ben"].reason
+
+
+def test_nothing_to_take_in_is_said(klass):
+    with pytest.raises(IntakeError, match="holds no submission"):
+        klass.take(only=())
+    klass.put("ana/x.ipynb", b"junk")
+    with pytest.raises(IntakeError, match=r"Found: x\.ipynb is not a readable"):
+        klass.take(only=())
+    with pytest.raises(IntakeError, match="is not a folder"):
+        klass.take(source=klass.folder / "nowhere")
+
+
+# Zip files
+
+
+def test_a_zip_file_that_windows_made(klass):
+    klass.put("ana.zip", packed({f"{CHAPTER}\\{NAME}": RELEASED, f"{OTHER}\\{NAME}": RELEASED}))
+    assert klass.one().state == "found"
+
+
+def test_a_zip_file_per_student(klass):
+    klass.put(
+        "ana.zip", packed({f"my_course/{CHAPTER}/{NAME}": RELEASED, "__MACOSX/x.ipynb": b"junk", "._y.ipynb": b"junk"})
+    )
+    klass.put("ben/work.zip", packed({NAME: RELEASED}))
+    found = klass.take()
+    assert {name: one.state for name, one in found.items()} == {"ana": "found", "ben": "found"}
+    assert found["ana"].reason == "" and found["ben"].flags == ()
+
+
+def test_one_zip_file_of_folders(klass):
+    path = klass.folder / "all.zip"
+    packed({f"submitted/ana/{CHAPTER}/{NAME}": RELEASED, "submitted/ben/x.ipynb": RELEASED}, path)
+    assert set(klass.take(source=path)) == {"ana", "ben"}
+    packed({f"ana/{CHAPTER}/{NAME}": RELEASED}, path)
+    assert set(klass.take(source=path)) == {"ana"}
+    packed({f"all/ana/{CHAPTER}/{NAME}": RELEASED}, path)
+    assert set(klass.take(source=path)) == {"ana"}
+
+
+def special(name, mode=0, **more):
+    entry = zipfile.ZipInfo(name)
+    entry.external_attr = mode << 16
+    for key, value in more.items():
+        setattr(entry, key, value)
+    return entry
+
+
+def encrypted(data):
+    """Set the mark of encryption in both places where a zip file has it."""
+    data = bytearray(data)
+    data[6] |= 1
+    data[data.index(b"PK\x01\x02") + 8] |= 1
+    return bytes(data)
+
+
+def claims_utf8(data):
+    """Turn the name into bytes that are not UTF-8, and say that they are."""
+    data = bytearray(data.replace(b"xxxx", b"\xff\xfe\xff\xfe"))
+    data[7] |= 8
+    data[data.index(b"PK\x01\x02") + 9] |= 8
+    return bytes(data)
+
+
+HOSTILE = {
+    "leads out": (packed({"../../evil.ipynb": RELEASED}), "leads out of the zip file"),
+    "leads out in Windows": (packed({"..\\..\\evil.ipynb": RELEASED}), "leads out of the zip file"),
+    "another packing": (packed([("x.ipynb", RELEASED)], method=zipfile.ZIP_BZIP2), "packed in a way"),
+    "absolute": (packed({"/etc/evil.ipynb": RELEASED}), "leads out of the zip file"),
+    "drive": (packed({"C:\\evil.ipynb": RELEASED}), "leads out of the zip file"),
+    "link": (packed([(special("x.ipynb", stat.S_IFLNK | 0o777), b"/etc/passwd")]), "symbolic link"),
+    "pipe": (packed([(special("x.ipynb", stat.S_IFIFO | 0o666), b"")]), "no ordinary file"),
+    "bomb": (packed({"x.ipynb": b" " * 15_000_000}), "times its size"),
+    "large": (packed({"x.ipynb": os.urandom(1000) * 21_000}), "larger than 20 MB"),
+    "encrypted": (encrypted(packed({"x.ipynb": RELEASED})), "is encrypted"),
+    "names": (claims_utf8(packed({"xxxx.ipynb": RELEASED})), "cannot be opened as a zip file"),
+    "in a zip": (packed({"inner.zip": packed({NAME: RELEASED})}), "a zip file inside work.zip"),
+    "no zip": (b"PK\x03\x04 and then nothing", "cannot be opened as a zip file"),
+    "many": (packed({f"f{n}": b"" for n in range(2_001)}), "2,001 files"),
+    "deep": (packed({"d/" * 20 + "x.ipynb": RELEASED}), "12 folders deep"),
+    "cut": (packed({"x.ipynb": RELEASED})[:200] + packed({"x.ipynb": RELEASED})[-200:], "cannot be"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_zip_files_are_refused_with_a_reason_and_harm_nobody(klass, case):
+    data, words = HOSTILE[case]
+    klass.put("ana/work.zip", data)
+    klass.put(f"ben/{CHAPTER}/{NAME}")
+    before = sorted(klass.folder.parent.rglob("*"))
+    found = klass.take()
+    assert found["ana"].state == "failed" and words in found["ana"].reason, found["ana"].reason
+    assert found["ben"].state == "found"
+    made = {p for p in klass.folder.parent.rglob("*") if p not in before}
+    assert all((klass.folder / "staging") in (p, *p.parents) for p in made)
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_two_files_of_one_name_in_a_zip_file_are_refused(klass):
+    klass.put("ana/work.zip", packed([("x.ipynb", RELEASED), ("x.ipynb", text("1"))]))
+    assert klass.one().state == "failed" and "2 files called x.ipynb" in klass.one().reason
+
+
+def test_a_good_notebook_beside_something_hostile_is_graded_and_flagged(klass):
+    klass.put("ana/work.zip", packed({NAME: RELEASED, "../evil": b"x"}))
+    one = klass.one()
+    assert one.state == "found" and "leads out of the zip file" in one.flags[0]
+
+
+def test_a_zip_file_may_hold_only_so_much_in_all(klass, monkeypatch):
+    monkeypatch.setattr("grader.classroom.intake_files.MAX_UNPACKED", 2 * len(RELEASED))
+    klass.put("ana/work.zip", packed({f"{n}.ipynb": RELEASED for n in range(3)}))
+    one = klass.one()
+    assert one.state == "found" and "unpacks to more than" in one.flags[0]
+
+
+def test_a_zip_file_may_be_only_so_large(klass, monkeypatch):
+    monkeypatch.setattr("grader.classroom.intake_files.MAX_ZIP", 500)
+    klass.put("ana/work.zip", packed({NAME: RELEASED}))
+    assert klass.one().state == "failed" and "work.zip is larger than" in klass.one().reason
+
+
+def test_the_list_of_contents_is_measured_before_it_is_read(klass, monkeypatch):
+    monkeypatch.setattr("grader.classroom.intake_files.MAX_DIRECTORY", 1000)
+    klass.put("ana/work.zip", packed({f"{n}.ipynb": b"" for n in range(100)}))
+    assert "holds too many files" in klass.one().reason
+
+
+def test_old_names_in_zip_files_are_read(klass):
+    data = bytearray(packed({"xbung.ipynb": RELEASED}).replace(b"xbung", b"\x9abung"))
+    klass.put("ana/work.zip", bytes(data))
+    assert (klass.one().state, klass.one().reason) == ("found", "handed in as work.zip/Übung.ipynb")
+
+
+# Moodle
+
+
+def test_moodle_in_folders(klass):
+    path = klass.folder / "course-hw2-77.zip"
+    packed(
+        {
+            f"Ana Lee_101_assignsubmission_file_/{NAME}": RELEASED,
+            "Ben Öz_102_assignsubmission_file/sub/x.ipynb": RELEASED,  # without the last _, as newer ones write
+            "Ben Öz_102_assignsubmission_onlinetext/onlinetext.html": b"<p>",
+            "Cleo_103_assignsubmission_onlinetext_/onlinetext.html": b"<p>see my mail",
+            "Participant_104_assignsubmission_file_/x.zip": packed({"y.ipynb": RELEASED}),
+        },
+        path,
+    )
+    found = klass.take(source=path)
+    assert {n: o.state for n, o in found.items()} == {
+        "Ana Lee": "found",
+        "Ben Öz": "found",
+        "Cleo": "failed",
+        "Participant": "found",
+    }
+    assert "onlinetext of Moodle" in found["Cleo"].reason and all(one.late is None for one in found.values())
+
+
+def test_moodle_without_folders_and_unpacked(klass):
+    klass.put(f"Ana Lee_101_assignsubmission_file_{NAME}")
+    klass.put("Ben_102_assignsubmission_file_my_work_3_4_.ipynb")
+    found = klass.take()
+    assert found["Ana Lee"].reason == "" and found["Ben"].reason == "handed in as my_work_3_4_.ipynb"
+
+
+def test_two_people_of_one_name_stay_apart(klass):
+    klass.put(f"Ana Lee_101_assignsubmission_file_/{NAME}", text("first"))
+    klass.put(f"Ana Lee_102_assignsubmission_file_/{NAME}", text("second"))
+    found = klass.take(roster=["Ana Lee"])
+    assert found["Ana Lee (101)"].state == found["Ana Lee (102)"].state == "found"
+    assert "who is who" in found["Ana Lee (101)"].flags[0] and found["Ana Lee"].state == "missing"
+    found = klass.take(roster=["Ana Lee", "Ana J. Lee"], names={"101": "Ana Lee", "102": "Ana J. Lee"})
+    assert klass.said(found["Ana Lee"]) == "first" and klass.said(found["Ana J. Lee"]) == "second"
+    assert found["Ana Lee"].reason == ""
+
+
+# Canvas
+
+
+def test_canvas(klass):
+    path = klass.folder / "submissions.zip"
+    packed(
+        {
+            f"leeana_12345_678901_{NAME}": RELEASED,
+            f"özben_LATE_12346_678902_{CHAPTER}-1.ipynb": RELEASED,
+            "kimcleo_12347_678903_work.zip": packed({f"{CHAPTER}/{NAME}": RELEASED}),
+            "nodev_LATE_12348_text.html": b"<p>",
+            "anon_aBcDe_678904_x.ipynb": RELEASED,
+        },
+        path,
+    )
+    found = klass.take(source=path, roster=["Ana Lee", "Ben Öz", "Cleo Kim", "Dev No"])
+    assert {n: (o.state, o.late) for n, o in found.items()} == {
+        "Ana Lee": ("found", False),
+        "Ben Öz": ("found", True),
+        "Cleo Kim": ("found", False),
+        "Dev No": ("failed", None),
+        "anon_aBcDe": ("found", False),
+    }
+    assert [o.number for o in found.values()] == ["12345", "12346", "12347", "", "anon_aBcDe"]
+    assert found["Ben Öz"].reason == "" and "not on the roster" in found["anon_aBcDe"].reason
+
+
+def test_a_later_attempt_supersedes(klass):
+    klass.put(f"leeana_1_20_{CHAPTER}.ipynb", text("old"))
+    klass.put(f"leeana_1_30_{CHAPTER}-1.ipynb", text("newer"))
+    klass.put(f"leeana_1_10_{CHAPTER}-2.ipynb", text("newest"))
+    klass.put("bob_2_40_x.ipynb", text("40"))
+    klass.put("bob_2_41_x.ipynb", text("41"))
+    found = klass.take()
+    assert klass.said(found["leeana"]) == "newest" and "the newest of 3 attempts" in found["leeana"].reason
+    assert klass.said(found["bob"]) == "41"
+
+
+def test_downloads_beside_each_other_are_one_class(klass):
+    klass.put("hw1.zip", packed({"leeana_1_10_a.ipynb": text(chapter=OTHER)}))
+    klass.put("hw2.zip", packed({"leeana_1_20_b.ipynb": text("old")}))
+    klass.put("hw2 again.zip", packed({"leeana_LATE_1_31_c.ipynb": text("new"), "bob_2_32_b.ipynb": RELEASED}))
+    found = klass.take(only=())
+    assert [(o.student, o.chapter, o.state, o.late) for o in found] == [
+        ("bob", OTHER, "missing", None),
+        ("bob", CHAPTER, "found", False),
+        ("leeana", OTHER, "found", False),
+        ("leeana", CHAPTER, "found", True),
+    ]
+    assert klass.said(found[3]) == "new"
+
+
+def test_of_two_moodle_downloads_the_later_counts(klass):
+    for place, (name, when) in enumerate({"a (1).zip": 200, "a.zip": 100}.items()):
+        path = klass.put(name, packed({f"Ana_{place}_assignsubmission_file_/{NAME}": text(str(when))}))
+        os.utime(path, (when, when))
+    assert klass.said(klass.one()) == "200"
+
+
+def test_a_students_zip_file_does_not_speak_for_others(klass):
+    klass.put("mallory.zip", packed({f"Ana_1_assignsubmission_file_/{NAME}": text("a lie")}))
+    klass.put(f"Ana/{CHAPTER}/{NAME}", text("the truth"))
+    found = klass.take()
+    assert set(found) == {"Ana", "mallory"} and klass.said(found["Ana"]) == "the truth"
+
+
+def test_a_new_notebook_that_cannot_be_read_is_not_replaced_by_the_old_one(klass):
+    klass.put(f"leeana_1_20_{CHAPTER}.ipynb", text("old"))
+    klass.put(f"leeana_1_30_{CHAPTER}-1.ipynb", b"junk")
+    assert klass.one().state == "failed" and "not a readable" in klass.one().reason

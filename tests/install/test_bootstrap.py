@@ -535,6 +535,8 @@ def test_what_runs_inside(monkeypatch):
     command, cwd, env = ran[1]
     assert command == [sys.executable, "-m", "pytest", "-k", "loss"] and cwd == str(bootstrap.ROOT)
     assert env["OMP_NUM_THREADS"] == "1" and env["MPLBACKEND"] == "agg"
+    assert bootstrap.main(["--in-venv", "test"]) == 5
+    assert ran[2][0] == [sys.executable, "-m", "pytest", "-n", "auto", "--dist", "loadscope"]
 
 
 def test_skipped_browser_tests_are_announced(monkeypatch, capsys):

@@ -35,6 +35,6 @@ def test_same_packages_and_ranges():
     assert given == asked
 
 
-def test_pip_comes_last_and_adds_one_package_and_the_course():
+def test_pip_comes_last_and_adds_two_packages_and_the_course():
     last = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))["dependencies"][-1]
-    assert last == {"pip": ["math-verify>=0.9,<0.10", "-e ."]}
+    assert last == {"pip": ["latex2mathml>=3.77,<4", "math-verify>=0.9,<0.10", "-e ."]}

@@ -105,6 +105,47 @@ def test_other_systems_are_told_what_to_do(monkeypatch):
     sandbox.why_not.cache_clear()
     monkeypatch.setattr(sandbox.sys, "platform", "darwin")
     try:
-        assert "Linux container" in sandbox.why_not()
+        assert "in a Linux container" in sandbox.why_not() and "GitHub Classroom" in sandbox.why_not()
     finally:
         sandbox.why_not.cache_clear()
+
+
+@needs_box
+def test_sets_have_one_order_in_every_box(tmp_path):
+    command = [sys.executable, "-S", "-c", "print(hash('abc'))"]  # not -I, which reads no environment
+    said = {subprocess.run(wrap(command, tmp_path), capture_output=True, text=True).stdout for _ in range(2)}
+    assert len(said) == 1 and said != {""}
+
+
+@pytest.mark.parametrize(
+    "printed, error, words",
+    [
+        ("in the box\nand all is there\n", "", ""),
+        (
+            "in the box\n",
+            "x\nModuleNotFoundError: No module named 'grader'",
+            "the sandbox works, but what the kernel needs",
+        ),
+        ("", "bwrap: execvp /x/python: No such file or directory", "does not start in the sandbox"),
+        ("", "bwrap: setting up uid map: Permission denied", "it needs the right to make namespaces"),
+        ("", "", "exit status 1"),
+    ],
+)
+def test_what_went_wrong_in_the_trial_is_told_apart(printed, error, words):
+    said = sandbox._verdict(subprocess.CompletedProcess([], 1, printed, error))
+    assert words in said and bool(said) == bool(words)
+    if "ModuleNotFoundError" in error:
+        assert "No module named 'grader'" in said and str(ROOT / "grader") in said and "namespaces" not in said
+
+
+@needs_box
+def test_a_foreign_environment_without_the_course_is_told_so(tmp_path):
+    """As with a Python that finds the course over PYTHONPATH alone: the box hands no such thing on."""
+    places = [str(ROOT), *(p for p in sys.path if p)]
+    program = (
+        f"import sys; sys.path[:0] = {places!r}; from grader.judge import sandbox; "
+        "sandbox.TRIAL = sandbox.TRIAL.replace('numpy', 'numpy_that_is_not_there'); print(sandbox.why_not())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert "the sandbox works, but" in done.stdout and "numpy_that_is_not_there" in done.stdout
+    assert "virtual environment" in done.stdout and "namespaces" not in done.stdout

@@ -28,9 +28,9 @@ ARRAYS = arrays.arrays(
 )
 PLAIN = st.recursive(
     st.none() | NUMBERS | st.text(max_size=8) | ARRAYS,
-    lambda inner: st.lists(inner, max_size=4)
-    | st.lists(inner, max_size=4).map(tuple)
-    | st.dictionaries(KEYS, inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.lists(inner, max_size=4).map(tuple) | st.dictionaries(KEYS, inner, max_size=3)
+    ),
     max_leaves=8,
 )
 

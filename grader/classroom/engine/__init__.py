@@ -1,0 +1,1 @@
+"""What grades a class: worker processes that run notebooks, and one process that writes the gradebook."""

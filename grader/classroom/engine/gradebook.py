@@ -1,0 +1,168 @@
+"""nbgrader's gradebook: chapters enter it, grades are written by nbgrader's own steps, and rows are read back.
+
+Only the process that grades uses this module; workers read the gradebook at most.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sqlite3
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+
+import nbgrader
+from alembic.config import Config as AlembicConfig
+from alembic.script import ScriptDirectory
+from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.apps.api import NbGraderAPI
+
+from grader.classroom.engine.records import Settings, chapter_digest, read_json, write_whole
+from grader.classroom.intake import Submission
+from grader.classroom.lateness import policy_config
+from grader.classroom.nbgrader_api import COURSE_ID, course_api, course_config, in_work_folder
+from grader.classroom.preprocessors import CourseExecute, TakeJudged
+from grader.classroom.release import NOT_FOR_STUDENTS, ReleaseError, generate
+from grader.exercises import EXERCISES
+from grader.paths import SOLUTIONS
+
+
+@dataclass(frozen=True)
+class Grade:
+    """What the gradebook holds about one exercise: the judge's points, those given by hand, and what counts."""
+
+    auto: float | None
+    manual: float | None
+    score: float
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the gradebook holds about one submission. `late` is in seconds, `penalty` in points."""
+
+    grades: dict[str, Grade]
+    comments: dict[str, str]
+    late: float = 0.0
+    penalty: float = 0.0
+    handed_in: str = ""
+    due: str = ""
+
+    def shown(self) -> dict:
+        """Return what a feedback page shows of it."""
+        return {**asdict(self), "handed_in": "", "due": ""}
+
+
+def grading_api(settings: Settings) -> NbGraderAPI:
+    """Return nbgrader's API for a work folder, with a gradebook in it, grading from what workers have judged."""
+    work = Path(settings.work)
+    config = course_config(settings.cell_seconds, settings.sandbox)
+    steps = config.Autograde.autograde_preprocessors
+    config.Autograde.autograde_preprocessors = [TakeJudged if step is CourseExecute else step for step in steps]
+    config.TakeJudged.judged = str(work / "judged")
+    config.CourseExecute.secret = settings.secret
+    config.CourseExecute.notebook_seconds = settings.notebook_seconds
+    config.SandboxedKernelManager.pictures = settings.pictures
+    config.SandboxedKernelManager.container = settings.container
+    config.merge(policy_config(settings.late_policy))
+    api = course_api(work, config, **in_work_folder(work))
+    _new_gradebook(work)
+    api.gradebook.close()  # one that cannot be used is found out before anything is graded
+    return api
+
+
+def _new_gradebook(work: Path) -> None:
+    """Make an empty gradebook, unless there is one; it appears whole, with both courses that nbgrader looks for."""
+    path = work / "gradebook.db"
+    if path.exists():
+        return
+    new = work / f".gradebook-{os.getpid()}.db"
+    try:
+        with sqlite3.connect(new) as database:  # nbgrader would start another program to find out its own version
+            database.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
+            database.execute("INSERT INTO alembic_version VALUES (?)", (_newest_version(),))
+        database.close()
+        for course in (COURSE_ID, "default_course"):
+            Gradebook(f"sqlite:///{new.resolve()}", course).close()
+        os.replace(new, path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _newest_version() -> str:
+    config = AlembicConfig()
+    config.set_main_option("script_location", str(Path(nbgrader.__file__).parent / "alembic"))
+    return ScriptDirectory.from_config(config).get_current_head()
+
+
+def enter_chapter(api: NbGraderAPI, chapter: str, work: Path) -> None:
+    """Put a chapter's cells into the gradebook and its extra files where nbgrader looks for them, unless they are.
+
+    Raises:
+        ReleaseError: nbgrader refused.
+    """
+    mark = work / "entered" / f"{chapter}.json"
+    if read_json(mark).get("chapter") == chapter_digest(chapter) and _is_known(api, chapter):
+        return
+    mark.unlink(missing_ok=True)
+    generate(chapter, SOLUTIONS, work / "release", api.coursedir.db_url)
+    source = work / "source" / chapter
+    if source.exists():
+        shutil.rmtree(source)
+    shutil.copytree(SOLUTIONS / chapter, source, ignore=shutil.ignore_patterns("*.ipynb", *NOT_FOR_STUDENTS))
+    write_whole(mark, f'{{"chapter": "{chapter_digest(chapter)}"}}\n')
+
+
+def _is_known(api: NbGraderAPI, chapter: str) -> bool:
+    due = {exercise.name for exercise in EXERCISES.values() if exercise.chapter == chapter}
+    try:
+        with api.gradebook as gradebook:
+            return due <= {cell.name for cell in gradebook.find_notebook(chapter, chapter).grade_cells}
+    except MissingEntry:
+        return False
+
+
+def set_due(api: NbGraderAPI, due: dict[str, datetime]) -> None:
+    """Write due dates (UTC, without a time zone, as nbgrader keeps them) of chapters that the gradebook knows."""
+    with api.gradebook as gradebook:
+        for chapter, when in due.items():
+            gradebook.find_assignment(chapter).duedate = when
+        gradebook.db.commit()
+
+
+def autograde(api: NbGraderAPI, submission: Submission, work: Path) -> str:
+    """Let nbgrader grade a submission that was judged before; return "" or, in one line, why it could not."""
+    outcome = api.autograde(submission.chapter, submission.student_id, force=True, create=True)
+    if outcome["success"]:
+        return ""
+    text = outcome.get("log", "") + "\n" + outcome.get("error", "")
+    errors = [line.strip() for line in text.splitlines() if re.match(r"\s*[\w.]*(Error|Exception|Entry)\b: ", line)]
+    last = errors[0] if errors else "nbgrader could not grade it"
+    return last.replace(str(work.resolve()), "").replace(str(work), "")[:300]
+
+
+def entry_of(gradebook: Gradebook, submission: Submission) -> Entry | None:
+    """Return what the gradebook holds about a submission now, or None."""
+    chapter, student = submission.chapter, submission.student_id
+    gradebook.db.rollback()  # forget what was read before: others write
+    try:
+        whole = gradebook.find_submission(chapter, student)
+        notebook = gradebook.find_submission_notebook(chapter, chapter, student)
+    except MissingEntry:
+        return None
+    return Entry(
+        {grade.name: Grade(grade.auto_score, grade.manual_score, grade.score) for grade in notebook.grades},
+        {comment.name: comment.comment or "" for comment in notebook.comments},
+        whole.total_seconds_late,
+        notebook.late_submission_penalty or 0.0,
+        _iso(whole.timestamp),
+        _iso(whole.duedate),
+    )
+
+
+def _iso(when: datetime | None) -> str:
+    return when.isoformat() if when else ""
+
+
+__all__ = ["Entry", "Grade", "ReleaseError", "autograde", "enter_chapter", "entry_of", "grading_api", "set_due"]

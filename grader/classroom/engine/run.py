@@ -1,0 +1,265 @@
+"""One grading from its first submission to its last: what is done already, what goes to a worker, what is settled.
+
+A submission passes through three steps, each of which leaves its result on disk before the next begins: a worker
+judges it (`judged/`), this process lets nbgrader write the grades (gradebook, `autograded/`), a worker makes its page
+(`feedback/`). The record, written last, says that all three are done and from what. A grading that is killed finds
+the files again and goes on after the last step that is on disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from nbformat import NotebookNode
+from nbgrader.apps.api import NbGraderAPI
+from sqlalchemy.exc import SQLAlchemyError
+
+from grader.classroom.engine import gradebook
+from grader.classroom.engine.gradebook import Entry
+from grader.classroom.engine.pool import Pool, Task
+from grader.classroom.engine.records import (
+    Settings,
+    has_text,
+    judged_path,
+    judging_key,
+    read_json,
+    read_notebook,
+    record_path,
+    told,
+    write_whole,
+)
+from grader.classroom.engine.results import due_in, leaks_in, no_scores, read_scores, trouble_in
+from grader.classroom.intake import STAMP, Submission
+from grader.classroom.preprocessors import content_digest
+from grader.classroom.states import NOT_YET, Graded
+from grader.judge.flags import flags
+from grader.judge.start import USUAL
+
+TRIES = 2  # what fails for a reason of the machine's (a kernel that does not start) may work the second time
+Progress = Callable[[int, int, str], None]
+
+
+class Run:
+    """The grading of the submissions in `found`; `again` judges also what has not changed."""
+
+    def __init__(self, found: Sequence[Submission], settings: Settings, again: bool):
+        self.found, self.settings, self.again = list(found), settings, again
+        self.work = Path(settings.work)
+        self.rows: dict[int, Graded] = {}
+        self.keys: dict[int, str] = {}
+        self.tries: dict[tuple[str, int], int] = {}
+        self.fresh: set[int] = set()
+        self.to_judge: deque[int] = deque()
+        self.to_settle: deque[int] = deque()
+        self.to_show: deque[int] = deque()
+        self.shown: dict[int, tuple[Entry, str]] = {}  # what the page that is being made shows
+        self._plan()
+
+    def begin(self, pool: Pool) -> None:
+        """Let the workers start on what there is to judge; the gradebook is not needed for that."""
+        pool.start(len(self.to_judge))
+        self._give(pool)
+
+    def go(self, pool: Pool, api: NbGraderAPI, progress: Progress, stopped: Callable[[], bool]) -> None:
+        """Grade until everything has its row, or until `stopped` says so. `api` knows the chapters."""
+        self.api = api
+        with api.gradebook as self.book:
+            while len(self.rows) < len(self.found) and not stopped():
+                self._give(pool)
+                if self.to_settle:
+                    self._settle(self.to_settle.popleft())
+                for answer in pool.wait(0.0 if self.to_settle else 0.2) if pool.busy() else ():
+                    self._take(answer)
+                progress(len(self.rows), len(self.found), self._now(pool))
+            while self.to_settle:  # only where it was stopped: what an earlier grading did is no less done for that
+                self._settle(self.to_settle.popleft(), known_only=True)
+        if not stopped():
+            progress(len(self.found), len(self.found), "done")
+
+    def result(self) -> list[Graded]:
+        """Return a row for every submission; those that were not reached are "not graded yet"."""
+        return [
+            self.rows.get(number) or Graded(one, NOT_YET, one.reason, no_scores(one, NOT_YET), flags=one.flags)
+            for number, one in enumerate(self.found)
+        ]
+
+    def _plan(self) -> None:
+        for number, one in enumerate(self.found):
+            if one.state != "found":
+                self.rows[number] = Graded(one, one.state, one.reason, no_scores(one, one.state), flags=one.flags)
+                continue
+            staged = self.work / "intake" / one.student_id / one.chapter / f"{one.chapter}.ipynb"
+            with self._costs_this_row_only(number):
+                content = content_digest(read_notebook(staged))
+                self.keys[number] = judging_key(content, one.chapter, self.settings)
+                if self.again or self._judged(number).get("key") != self.keys[number]:
+                    self.fresh.add(number)
+                    self.to_judge.append(number)
+                else:
+                    self.to_settle.append(number)
+
+    def _judged(self, number: int) -> dict:
+        """Return what a worker has stored; {} where there is nothing, or not all of it."""
+        one = self.found[number]
+        judged = read_json(judged_path(self.work, one.student_id, one.chapter))
+        notebook = judged.get("notebook")
+        return judged if isinstance(notebook, dict) and isinstance(notebook.get("cells"), list) else {}
+
+    @contextmanager
+    def _costs_this_row_only(self, number: int) -> Iterator[None]:
+        """Let an error cost the submission at hand its row, and nobody else. A gradebook that fails is everybody's."""
+        try:
+            yield
+        except SQLAlchemyError:
+            raise
+        except Exception as error:
+            self._fail(number, f"its result could not be read: {told(error, self.work)}")
+
+    def _give(self, pool: Pool) -> None:
+        while pool.idle() and (self.to_show or self.to_judge):
+            what, number = ("page", self.to_show.popleft()) if self.to_show else ("judge", self.to_judge.popleft())
+            one = self.found[number]
+            task = {"do": what, "number": number, "student": one.student_id, "chapter": one.chapter}
+            if what == "judge":
+                task |= {"key": self.keys[number], "preload": preload(one.chapter)}
+                # As many kernels start ahead as there will be notebooks for.
+                if len(self.to_judge) >= pool.size:
+                    task["next"] = preload(self.found[self.to_judge[pool.size - 1]].chapter)
+            pool.give(task)
+
+    def _take(self, answer: Task) -> None:
+        what, number, problem = answer["do"], answer["number"], answer.get("problem", "")
+        self.tries[what, number] = self.tries.get((what, number), 0) + 1
+        if problem and self.tries[what, number] < TRIES:
+            (self.to_judge if what == "judge" else self.to_show).append(number)
+            return
+        if what == "judge":
+            if problem:
+                self._fail(number, problem)
+            else:
+                self.to_settle.append(number)
+            return
+        entry, shown = self.shown.pop(number)
+        with self._costs_this_row_only(number):
+            if not problem:
+                self._record(number, entry, shown)
+            self._row(number, entry, page=None if problem else self._page(number))
+
+    def _settle(self, number: int, known_only: bool = False) -> None:
+        """Bring a judged submission into the gradebook, unless it is there, and see whether its page is due."""
+        with self._costs_this_row_only(number):
+            self._settle_row(number, known_only)
+
+    def _settle_row(self, number: int, known_only: bool) -> None:
+        one, judged = self.found[number], self._judged(number)
+        path = record_path(self.work, one.student_id, one.chapter)
+        record, entry = read_json(path), gradebook.entry_of(self.book, one)
+        there = number not in self.fresh and record.get("graded") == self._graded(number, entry)
+        if not there or self._notebook(number) is None:
+            if known_only:
+                return
+            self.fresh.add(number)
+            path.unlink(missing_ok=True)  # it would be believed if nbgrader got no further than half its way
+            problem = gradebook.autograde(self.api, one, self.work)
+            if problem:
+                self._fail(number, problem)
+                return
+            entry = gradebook.entry_of(self.book, one)
+        shown = hashlib.sha256(json.dumps([judged.get("key"), entry.shown()], sort_keys=True).encode()).hexdigest()
+        if record.get("shown") == shown and has_text(self._page(number)) and number not in self.fresh:
+            self._row(number, entry, page=self._page(number))
+        else:
+            self.shown[number] = (entry, shown)
+            self.to_show.append(number)
+
+    def _graded(self, number: int, entry: Entry | None) -> dict | None:
+        """Return what, unchanged, spares a submission nbgrader's grading: what goes in, and what came out."""
+        if entry is None:
+            return None
+        one = self.found[number]
+        try:
+            stamp = (self.work / "intake" / one.student_id / one.chapter / STAMP).read_text(encoding="utf-8").strip()
+        except OSError:
+            stamp = ""
+        auto = {name: grade.auto for name, grade in sorted(entry.grades.items())}
+        return {
+            "key": self.keys[number],
+            "stamp": stamp,
+            "handed in": entry.handed_in,
+            "due": entry.due,
+            "policy": self.settings.late_policy,
+            "penalty": entry.penalty,
+            "auto": auto,
+        }
+
+    def _record(self, number: int, entry: Entry, shown: str) -> None:
+        one = self.found[number]
+        data = {"graded": self._graded(number, entry), "shown": shown}
+        write_whole(record_path(self.work, one.student_id, one.chapter), json.dumps(data, indent=1) + "\n")
+
+    def _fail(self, number: int, problem: str) -> None:
+        one = self.found[number]
+        reason = "; ".join(filter(None, [one.reason, problem]))
+        self.rows[number] = Graded(one, "failed", reason, no_scores(one, "failed"), flags=one.flags)
+
+    def _row(self, number: int, entry: Entry, page: Path | None) -> None:
+        one, judged = self.found[number], self._judged(number)
+        notebook = self._notebook(number)
+        if notebook is None:
+            raise OSError(f"the graded notebook of {one.student_id} cannot be read")
+        scores, remarks = read_scores(one, notebook, entry)
+        trouble = "; ".join(filter(None, [trouble_in(notebook), *remarks]))
+        reasons = [one.reason, trouble, "" if page else "no feedback page could be made"]
+        late = one.late and not entry.late and "the learning platform says that it came in late"
+        remarks = [*one.flags, *filter(None, [trouble, late]), *leaks_in(notebook)]
+        found, unseen = self._flags(notebook, remarks)
+        trouble, reasons = trouble or unseen, [*reasons, unseen]
+        self.rows[number] = Graded(
+            one,
+            "needs review" if trouble else "graded",
+            "; ".join(filter(None, reasons)),
+            scores,
+            page,
+            late=entry.late,
+            penalty=entry.penalty,
+            seconds=judged.get("seconds", 0.0),
+            flags=found,
+            fresh=number in self.fresh,
+        )
+
+    def _flags(self, notebook: NotebookNode, remarks: list[str]) -> tuple[tuple[str, ...], str]:
+        """Return the flags, and why there are none but `remarks`: no point hangs on them, so none is lost either."""
+        try:
+            return flags(notebook, remarks), ""
+        except Exception as error:
+            unseen = f"what stands out in its cells could not be looked for: {told(error, self.work)}"
+            return (*remarks, unseen), unseen
+
+    def _notebook(self, number: int) -> NotebookNode | None:
+        """Return the notebook with its grades, or None where there is none, or not all of it."""
+        one = self.found[number]
+        try:
+            path = self.work / "autograded" / one.student_id / one.chapter / f"{one.chapter}.ipynb"
+            notebook = read_notebook(path)
+        except Exception:  # a damaged file may hold anything
+            return None
+        return notebook if isinstance(notebook.get("cells"), list) else None
+
+    def _page(self, number: int) -> Path:
+        one = self.found[number]
+        return self.work / "feedback" / one.student_id / one.chapter / f"{one.chapter}.html"
+
+    def _now(self, pool: Pool) -> str:
+        out = [process.task for process in pool.processes if process.task is not None]
+        return ", ".join(f"{task['student']} {task['chapter'].partition('_')[0]}" for task in out) or "…"
+
+
+def preload(chapter: str) -> list[str]:
+    """Return the modules that a kernel for this chapter imports before its notebook comes."""
+    needs_torch = any("torch" in type(exercise.adapter).__module__ for exercise in due_in(chapter))
+    return [*USUAL, *(["torch"] if needs_torch else [])]

@@ -1,0 +1,248 @@
+"""What exports have in common: the report of a grading, read back, and CSV files of which one column is filled in."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.classroom.intake_names import Person, tidy, who_is_who
+from grader.classroom.reports import SCORES, write_whole
+from grader.classroom.statistics import duration
+
+
+class ExportError(Exception):
+    """Nothing can be exported; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One exercise of a result. `points` is None where there is no result."""
+
+    exercise: str
+    points: float | None
+    max_points: float
+    result: str
+    mistake: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """One student's chapter, as the report has it. `number` is the student's on the learning platform, or empty."""
+
+    student: str
+    chapter: str
+    state: str
+    reason: str
+    penalty: float
+    late: str
+    number: str
+    feedback: str
+    lines: tuple[Line, ...]
+
+    @property
+    def most(self) -> float:
+        """The most points of the chapter."""
+        return sum(line.max_points for line in self.lines)
+
+    @property
+    def points(self) -> float | None:
+        """The points, lateness taken off; None unless every exercise has a result, since no result is no 0."""
+        if not self.lines or any(line.points is None for line in self.lines):
+            return None
+        return max(0.0, sum(line.points for line in self.lines) - self.penalty)
+
+    @property
+    def why_not(self) -> str:
+        """Why there are no points."""
+        lost = ", ".join(line.exercise for line in self.lines if line.points is None)
+        return f"{self.state}: {self.reason}" if self.state in ("failed", "missing") else f"no result of {lost}"
+
+
+def read_report(report: Path) -> list[Result]:
+    """Return the results in a report's folder.
+
+    Raises:
+        ExportError: there is none, or it is not of this version.
+    """
+    try:
+        scores = _dicts(report / "scores.csv")
+        submissions = _dicts(report / "submissions.csv")
+        lines: dict[tuple[str, str], list[Line]] = {}
+        for row in scores:
+            points = float(row["points"]) if row["points"] else None
+            line = Line(row["exercise"], points, float(row["max_points"]), row["result"], row["mistake"])
+            lines.setdefault((row["student"], row["chapter"]), []).append(line)
+        return [
+            Result(
+                row["student"],
+                row["chapter"],
+                row["state"],
+                row["reason"],
+                float(row["penalty"] or 0),
+                row["late"],
+                row["number"],
+                row["feedback"],
+                tuple(lines.get((row["student"], row["chapter"]), ())),
+            )
+            for row in submissions
+        ]
+    except OSError as error:
+        raise ExportError(f"{report} holds no report ({error.strerror}); run `grader grade` first") from None
+    except (KeyError, ValueError, TypeError, csv.Error) as error:
+        raise ExportError(
+            f"{report} holds no report of this version ({error}); scores.csv begins with {', '.join(SCORES)}. "
+            "Run `grader grade` again"
+        ) from None
+
+
+def _dicts(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return [{key: _plain(value) for key, value in row.items()} for row in csv.DictReader(file)]
+
+
+def _plain(text: str) -> str:
+    """Take off the quote that keeps a spreadsheet from calculating (`reports.harmless`)."""
+    return text[1:] if text[:1] == "'" and text[1:2] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+def of_chapter(results: Sequence[Result], chapter: str) -> list[Result]:
+    """Return the results of one chapter; `chapter` may be empty where there is only one.
+
+    Raises:
+        ExportError: no such chapter, or several to choose from.
+    """
+    known = sorted({result.chapter for result in results})
+    if not known:
+        raise ExportError("the report names nobody; run `grader grade` first")
+    if not chapter and len(known) > 1:
+        raise ExportError(f"the report has several chapters ({', '.join(known)}); say which with --chapter")
+    chapter = chapter or known[0]
+    if chapter not in known:
+        raise ExportError(f"the report has no chapter {chapter!r}; it has {', '.join(known)}")
+    return [result for result in results if result.chapter == chapter]
+
+
+@dataclass
+class Sheet:
+    """A CSV file as a learning platform wrote it: every field as it is, and how to write it again."""
+
+    rows: list[list[str]]
+    delimiter: str
+    newline: str
+    bom: bool
+    quote_all: bool
+
+    @classmethod
+    def read(cls, path: Path) -> Sheet:
+        """Read a file in UTF-8, separated by commas, semicolons or tabs.
+
+        Raises:
+            ExportError: it cannot be read, or has no rows.
+        """
+        try:
+            data = path.read_bytes()
+            text = data.decode("utf-8-sig")
+        except OSError as error:
+            raise ExportError(f"{path} cannot be read ({error.strerror})") from None
+        except UnicodeDecodeError:
+            raise ExportError(
+                f"{path} is not in UTF-8; download it again, and do not save it with a spreadsheet"
+            ) from None
+        first = text.partition("\n")[0]
+        delimiter = max(",;\t", key=first.count)
+        csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # whole essays stand in some of them
+        try:
+            rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+        except csv.Error as error:
+            raise ExportError(f"{path} is no CSV file ({error})") from None
+        if len(rows) < 2:
+            raise ExportError(f"{path} has no rows; download it again")
+        newline = "\r\n" if "\r\n" in text else "\n"
+        return cls(
+            rows, delimiter, newline, data.startswith(b"\xef\xbb\xbf"), first.startswith('"') and first.count('"') >= 4
+        )
+
+    def write(self, path: Path) -> None:
+        """Write it whole."""
+        file = io.StringIO(newline="")
+        quoting = csv.QUOTE_ALL if self.quote_all else csv.QUOTE_MINIMAL
+        csv.writer(file, delimiter=self.delimiter, lineterminator=self.newline, quoting=quoting).writerows(self.rows)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, ("\ufeff" if self.bom else "") + file.getvalue())
+
+    def column(self, *names: str) -> int | None:
+        """Return the index of the first of these columns that there is, whatever the case of its letters."""
+        header = [title.strip().casefold() for title in self.rows[0]]
+        return next((header.index(name.casefold()) for name in names if name.casefold() in header), None)
+
+    def field(self, row: list[str], column: int | None) -> str:
+        """Return a field, "" where the column or the field is not there."""
+        return row[column].strip() if column is not None and column < len(row) else ""
+
+
+@dataclass(frozen=True)
+class Filled:
+    """What an export did: whom it gave points, whom it left as they were and why, and what it could not place."""
+
+    written: tuple[str, ...]
+    left: tuple[tuple[str, str], ...]  # (name, why)
+    unknown: tuple[str, ...]  # in the report, not in the file
+    note: str = ""
+
+
+def match(
+    results: Sequence[Result], rows: Sequence[dict[str, str]], names: dict[str, str]
+) -> tuple[dict[int, Result], dict[int, str]]:
+    """Return {index of a row: the result that belongs to it} and {index of another row: why it has none}.
+
+    Args:
+        results: of one chapter.
+        rows: what is known of each row's student: "name", and numbers or logins under any other key.
+        names: {name or number on the platform: name on the roster}.
+    """
+    by_number = {result.number: result for result in results if result.number}
+    by_name = {tidy(result.student): result for result in results}
+    found: dict[int, Result] = {}
+    people: dict[int, Person] = {}
+    for index, row in enumerate(rows):
+        numbers = [value for key, value in row.items() if key != "name" and value]
+        told = next((names[value] for value in (*numbers, row["name"]) if value in names), "")
+        known = by_name.get(told) or next((by_number[n] for n in numbers if n in by_number), None)
+        known = known or next((by_name[n] for n in numbers if n in by_name), None)
+        if known:
+            found[index] = known
+        else:
+            people[index] = Person(tidy(row["name"]), str(index), "sheet")
+    taken = {id(result) for result in found.values()}
+    free = [result.student for result in results if id(result) not in taken]
+    called = who_is_who(people.values(), free, {})
+    why: dict[int, str] = {}
+    for index, person in people.items():
+        name, remark = called[person]
+        alone, _ = who_is_who([person], by_name, {})[person]  # whose result it were, if nobody else were there
+        result = by_name.get(name)
+        if result and id(result) not in taken:
+            found[index] = result
+        elif alone not in by_name:
+            why[index] = "not in the report"
+        elif id(by_name[alone]) in taken:
+            why[index] = f"two people here may be {alone}, and another row is: say who is who with --names, by number"
+        else:
+            why[index] = f"{remark}, by number"
+    return found, why
+
+
+def comment(result: Result) -> str:
+    """Return what a student reads beside the grade: the points of each exercise and the mistakes, by name."""
+    lines = []
+    for line in result.lines:
+        points = "no result" if line.points is None else f"{line.points:g} of {line.max_points:g}"
+        word = line.mistake or ("" if line.result == "right" else line.result)
+        lines.append(f"{line.exercise}: {points}" + (f" ({word})" if word else ""))
+    if result.penalty:
+        late = f" ({duration(float(result.late))})" if result.late.replace(".", "").isdigit() else ""
+        lines.append(f"late{late}: -{result.penalty:g}")
+    return "\n".join(lines)

@@ -1,0 +1,105 @@
+"""What an instructor should look at in a submission: acts that earn nothing, and those that no check sees.
+
+Read off the sources of the student's own cells (those of the release are known) and off what the kernel sent. A flag
+is no verdict: each names the cell and the act, and leaves it to a person what it means.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+import nbformat
+from nbformat import NotebookNode
+
+from grader.classroom.repair import grade_id_of
+from grader.exercises import EXERCISES
+from grader.judge.names import read
+from grader.paths import NOTEBOOKS, notebook_path
+
+PARTS = "names parts of the grader that no exercise needs"
+# A word in a cell -> what the cell does with it. Words of attributes are written with their dot.
+WORDS = {
+    r"grader\.judge|grader\.exercises|\bEXERCISES\b|grpo-course|GRPO_CHECK_SEED|grader\.calling|grader\.plain":
+        PARTS,
+    r"input_transformers|ast_transformers|\bdo_execute\b|\.run_cell|custom_exc|showtraceback|\.iopub_socket"
+    r"|\.session\.send|events\.register|get_ipython\(\)\.kernel|asyncio\.get_event_loop\(\)\.call_soon":
+        "changes how the kernel runs cells or what it reports",
+    r"\bsys\.modules\b|\bsys\.meta_path\b|\bsys\.settrace\b|setrecursionlimit":
+        "changes how Python imports or runs code",
+    r"\b_getframe\b|\bf_locals\b|\bf_back\b|\bgc\.get_objects\b|\binspect\.(stack|currentframe)\b":
+        "looks into what calls it",
+    r"\b__(globals|closure|subclasses|builtins)__\b": "looks into the insides of functions or of Python",
+    r"\bsocket\b|\burllib\b|\brequests\b|\bhttp\.client\b|\bcreate_connection\b": "tries the network",
+    r"\bctypes\b|\bptrace\b|\bos\.(fork|kill|setuid|chroot|execv|_exit)\b|\bsubprocess\b|\bos\.system\b|^!.*\bkill\b":
+        "starts, ends or changes processes",
+    r"\bsignal\.(signal|setitimer|SIG)|\batexit\b": "takes over signals or the end of the process",
+    r"\bsolutions/|\bgradebook|/proc/|/etc/|\.\./|kernel\.json|\bsys\.argv\b|sqlite3":
+        "names files that are not its own",
+}  # fmt: skip
+BAD_RESULTS = ("NoResult",)
+
+
+def flags(notebook: NotebookNode, remarks: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return sentences about what stands out in a judged notebook, each once; () where nothing does.
+
+    Args:
+        notebook: rebuilt and judged: answer cells by grade_id, the judge's reports in the check cells.
+        remarks: what was said before about the submission (of its file, its marks); they come first.
+    """
+    known = {source for chapter in _chapters(notebook) for source in _released(chapter)}
+    names = {grade_id_of(cell) for cell in notebook.cells} & set(EXERCISES)
+    found = list(remarks)
+    for number, cell in enumerate(notebook.cells, 1):
+        if cell.cell_type != "code" or cell.source.strip() in known:
+            continue
+        answer = grade_id_of(cell).removesuffix("_answer") if grade_id_of(cell).endswith("_answer") else ""
+        where = f"the answer {answer}" if answer else f"cell {number}"
+        found += [f"{where} {what}" for what in _acts(cell.source, answer, names)]
+    for cell in notebook.cells:
+        found += [
+            f"{grade_id_of(cell)}: the kernel sent something else than the results of its function"
+            for output in cell.get("outputs", [])
+            if output.output_type == "error" and output.ename in BAD_RESULTS
+        ]
+    return tuple(dict.fromkeys(found))
+
+
+def _acts(source: str, answer: str, names: set[str]) -> Iterator[str]:
+    for word, act in WORDS.items():
+        if re.search(word, source, re.MULTILINE):
+            yield act
+    seen = read(source, names, answer)
+    if seen.unread:
+        yield f"could not be read for what it does ({seen.unread})"
+    if seen.grader:
+        yield PARTS
+    if seen.everything:
+        yield "imports everything of grpo, the finished functions too"
+    for name in dict.fromkeys(seen.imported):
+        yield f"imports the finished {name}"
+    for name in dict.fromkeys(seen.kept if not answer else []):
+        yield f"keeps the finished {name} under another name"
+    for name in dict.fromkeys(seen.around):
+        yield f"uses the module {name} as a value, through which any of its functions can be reached"
+    if answer in seen.used:
+        yield f"calls the finished {answer}"
+    elif seen.foreign and not seen.around and answer not in seen.imported:
+        yield f"binds {answer} to something else than a function that is written in it"
+    if seen.replaced:
+        yield f"replaces {', '.join(dict.fromkeys(seen.replaced))}"
+    if seen.hiding:
+        yield f"builds code or names while it runs ({', '.join(dict.fromkeys(seen.hiding))})"
+
+
+def _chapters(notebook: NotebookNode) -> set[str]:
+    return {EXERCISES[name].chapter for name in map(grade_id_of, notebook.cells) if name in EXERCISES}
+
+
+@cache
+def _released(chapter: str) -> frozenset[str]:
+    path = notebook_path(NOTEBOOKS, chapter)
+    if not path.is_file():
+        return frozenset()
+    return frozenset(cell.source.strip() for cell in nbformat.read(path, as_version=4).cells)

@@ -1,0 +1,181 @@
+"""What a cell does with names, read off its syntax tree: which finished functions it takes, and on which ways."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from grader.source import OURS
+
+PACKAGES = ("grpo", "grader")
+HIDING = ("exec", "eval", "compile", "__import__", "import_module", "resolve_name")
+ROUNDABOUT = ("getattr", "vars", "getmembers", "getattr_static")
+LOOKS = ("help", "dir", "print", "repr", "type", "reload", "display")  # what is done with a module out of curiosity
+PLAIN_PARTS = ("__doc__", "__name__", "__file__", "__version__", "__path__", "__all__")
+NO_SYNTAX_TREE = (RecursionError, MemoryError, ValueError)
+# Lines that only IPython understands. Each alternative takes time in proportion to the line: what can repeat is never
+# followed by something that can match the same characters.
+IPYTHON = re.compile(r"^([ \t]*)(?![ \t])(?:[%!].*|[\w, ]*= *[%!].*|.*\?)$", re.MULTILINE)
+MAX_NAME = 60  # characters shown of a name that a student has made up
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass
+class Seen:
+    """What one cell does with names."""
+
+    imported: list[str] = field(default_factory=list)  # finished functions imported by their own name
+    everything: bool = False  # `from grpo import *`
+    kept: list[str] = field(default_factory=list)  # finished functions used as values, not called
+    used: list[str] = field(default_factory=list)  # finished functions used at all
+    around: list[str] = field(default_factory=list)  # modules with finished functions, used as values
+    replaced: list[str] = field(default_factory=list)  # parts of modules that were assigned to
+    hiding: list[str] = field(default_factory=list)
+    grader: bool = False  # more of the grader than `check` is imported
+    foreign: bool = False  # the exercise's name is bound to something that is not written in this cell
+    unread: str = ""  # why it could not be read
+
+
+def read(source: str, names: set[str], answer: str = "") -> Seen:
+    """Read a cell; one that is no Python (a cell in another language, a slip) does nothing.
+
+    Args:
+        source: the cell's text, IPython's own lines included.
+        names: the finished functions to look for.
+        answer: the exercise whose answer cell this is, if it is one.
+    """
+    seen = Seen()
+    try:
+        tree = _parsed(source)
+        if tree is not None:
+            _imports_and_uses(tree, names, seen)
+            seen.foreign = bool(answer) and _bound_to_foreign(tree, answer)
+    except NO_SYNTAX_TREE as error:
+        seen.unread = type(error).__name__
+    return seen
+
+
+def _parsed(source: str) -> ast.Module | None:
+    for text in (source, IPYTHON.sub(r"\1pass", source)):
+        try:
+            return ast.parse(text)
+        except SyntaxError:
+            continue
+    return None
+
+
+def _imports_and_uses(tree: ast.Module, names: set[str], seen: Seen) -> None:
+    modules, ours, whole = set(), set(OURS), set(PACKAGES)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for one in node.names:
+                root, name = one.name.partition(".")[0], one.asname or one.name.partition(".")[0]
+                modules.add(name)
+                seen.grader |= root == "grader"
+                if root == "grpo":
+                    ours.add(name)
+                    whole.add(name)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            root = (node.module or "").partition(".")[0]
+            seen.grader |= root == "grader" and (node.module != "grader" or {a.name for a in node.names} != {"check"})
+            if root == "grpo":
+                ours |= {one.asname or one.name for one in node.names}
+                seen.imported += [one.name for one in node.names if one.name in names]
+                seen.everything |= any(one.name == "*" for one in node.names)
+    # What stands before a dot, is called, or is only looked at, is no use as a value.
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    before_dot = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    looked_at = {id(a) for n in ast.walk(tree) if isinstance(n, ast.Call) and _called(n) in LOOKS for a in n.args}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and _base(node) in ours:
+            if node.attr in names:
+                seen.used.append(node.attr)
+                if id(node) not in called:
+                    seen.kept.append(node.attr)
+            elif node.attr.startswith("__") and node.attr not in PLAIN_PARTS:
+                seen.around.append(_base(node))
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _base(node) in modules | ours:
+            seen.replaced.append(_dotted(node))
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in whole:
+            if id(node) not in before_dot | looked_at:
+                seen.around.append(node.id)
+        elif isinstance(node, ast.Match) and isinstance(node.subject, ast.Name) and node.subject.id in ours:
+            seen.around.append(node.subject.id)
+        elif isinstance(node, ast.Call):
+            _call(node, ours, seen)
+
+
+def _call(node: ast.Call, ours: set[str], seen: Seen) -> None:
+    name, first = _called(node), node.args[0] if node.args else None
+    own = isinstance(node.func, ast.Attribute) and name in ("compile", "eval", "exec")  # re.compile
+    module = str(first.value) if isinstance(first, ast.Constant) else ""
+    plain = name == "import_module" and module and module.partition(".")[0] not in PACKAGES
+    if name in HIDING and not own and not plain:
+        seen.hiding.append(name)
+    if name in ROUNDABOUT and isinstance(first, ast.Name) and first.id in ours:
+        seen.around.append(first.id)
+
+
+def _bound_to_foreign(tree: ast.Module, answer: str) -> bool:
+    """Tell whether `answer` is bound, outside functions, to what is neither a def or lambda of this cell nor made
+    from one."""
+    own = {node.name for node in ast.walk(tree) if isinstance(node, (*FUNCTIONS, ast.ClassDef))}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
+            own |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    settled: set[int] = set()
+    for node in _outside_functions(tree):
+        if isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
+            parts = list(ast.walk(node.value))
+            if any(isinstance(p, ast.Lambda) or (isinstance(p, ast.Name) and p.id in own) for p in parts):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                settled |= {id(part) for target in targets for part in ast.walk(target)}
+        elif isinstance(node, ast.AnnAssign):  # only a type
+            settled.add(id(node.target))
+    for node in _outside_functions(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in settled:
+            bound = node.id
+        elif isinstance(node, (ast.MatchAs, ast.MatchStar)):
+            bound = node.name or ""
+        elif isinstance(node, ast.MatchMapping):
+            bound = node.rest or ""
+        elif isinstance(node, ast.alias):
+            bound = node.asname or node.name
+        else:
+            continue
+        if bound == answer:
+            return True
+    return False
+
+
+def _outside_functions(tree: ast.Module) -> Iterator[ast.AST]:
+    left: list[ast.AST] = [tree]
+    while left:
+        node = left.pop()
+        yield node
+        if not isinstance(node, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
+            left += ast.iter_child_nodes(node)
+
+
+def _called(node: ast.Call) -> str:
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+def _base(node: ast.Attribute) -> str:
+    """Return the name that a chain of attributes begins with."""
+    value: ast.expr = node
+    while isinstance(value, ast.Attribute):
+        value = value.value
+    return value.id if isinstance(value, ast.Name) else ""
+
+
+def _dotted(node: ast.Attribute) -> str:
+    """Write a chain of attributes. `ast.unparse` would go as deep as the chain is long."""
+    parts, value = [], node
+    while isinstance(value, ast.Attribute):
+        parts.append(value.attr)
+        value = value.value
+    name = ".".join([getattr(value, "id", ""), *reversed(parts)])
+    return name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…"

@@ -1,0 +1,398 @@
+"""Exports: files in the shapes that Canvas and Moodle write, filled in and read again; results.json for Gradescope."""
+
+import csv
+import io
+import json
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import a_class
+import pytest
+from typer.testing import CliRunner
+
+from grader import cli
+from grader.classroom.export import ExportError, Sheet, comment, match, of_chapter, read_report
+from grader.classroom.export_moodle import fill_moodle
+from grader.classroom.export_numbers import number_in, scaled
+from grader.classroom.intake import Submission
+from grader.classroom.reports import write_report
+from grader.classroom.states import Graded, Score
+from grader.exercises import EXERCISES
+
+CHAPTER = "02_advantages_and_logprobs"
+DUE = [exercise for exercise in EXERCISES.values() if exercise.chapter == CHAPTER]
+MOST = sum(exercise.points for exercise in DUE)
+
+
+def graded(name, share=1.0, state="graded", number="", penalty=0.0, lost=False, chapter=CHAPTER):
+    scores = []
+    for exercise in (e for e in EXERCISES.values() if e.chapter == chapter):
+        points = None if state in ("failed", "missing") else float(int(exercise.points * share))
+        right = points == exercise.points
+        scores.append(
+            Score(
+                name,
+                chapter,
+                exercise.name,
+                points,
+                exercise.points,
+                "right" if right else "partly right",
+                "" if right else exercise.mistakes[0].name,
+            )
+        )
+    if lost:
+        scores[0] = replace(scores[0], points=None, result="failed: no result")
+    late = penalty * 36000
+    return Graded(
+        Submission(name, name, chapter, "found", number=number),
+        state,
+        "why <b>" if state != "graded" else "",
+        tuple(scores),
+        None,
+        late,
+        penalty,
+    )
+
+
+CLASS = [
+    graded("Ana Lee", number="501"),
+    graded("=Ben Öz", 0.5, number="502", penalty=1.5),
+    graded("Cleo", state="failed", number="503"),
+    graded("Dev No", lost=True, number="504"),
+    graded("Eve", state="missing"),
+    graded("Finn", 0.0, "needs review", number="506"),
+    graded("Nobody Knows", number="999"),
+]
+
+
+@pytest.fixture
+def report(tmp_path):
+    write_report(CLASS, tmp_path / "report")
+    return tmp_path / "report"
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli.app, ["export", *map(str, arguments)], catch_exceptions=False)
+
+
+def rows(path, delimiter=","):
+    return list(csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline=""), delimiter=delimiter))
+
+
+# The report, read back
+
+
+def test_a_report_comes_back_as_it_was(report):
+    results = {result.student: result for result in read_report(report)}
+    assert [r.points for r in results.values()] == [
+        MOST,
+        sum(e.points // 2 for e in DUE) - 1.5,
+        None,
+        None,
+        None,
+        0,
+        MOST,
+    ]
+    assert results["=Ben Öz"].lines[0].mistake == DUE[0].mistakes[0].name and results["=Ben Öz"].most == MOST
+    assert results["Dev No"].why_not == f"no result of {DUE[0].name}" and "failed: why" in results["Cleo"].why_not
+
+
+def test_a_report_that_is_none_is_said(tmp_path):
+    with pytest.raises(ExportError, match="run `grader grade` first"):
+        read_report(tmp_path)
+    for name in ("scores.csv", "submissions.csv"):
+        (tmp_path / name).write_text("student,chapter\nana,x\n")
+    with pytest.raises(ExportError, match="no report of this version"):
+        read_report(tmp_path)
+
+
+def test_which_chapter(tmp_path):
+    write_report([*CLASS, graded("Ana Lee", chapter="03_the_grpo_loss")], tmp_path)
+    results = read_report(tmp_path)
+    assert {r.chapter for r in of_chapter(results, "03_the_grpo_loss")} == {"03_the_grpo_loss"}
+    with pytest.raises(ExportError, match="several chapters"):
+        of_chapter(results, "")
+    with pytest.raises(ExportError, match="no chapter '4'"):
+        of_chapter(results, "4")
+
+
+# Canvas
+
+CANVAS = (
+    "\ufeffStudent,ID,SIS User ID,SIS Login ID,Section,GRPO 01 (77),02 Advantages and logprobs (78),Final Score\r\n"
+    ",,,,,Manual Posting,,\r\n"
+    "    Points Possible,,,,,10,50,(read only)\r\n"
+    '"Lee, Ana",501,u1,ana@x,"S, 1",3.50,,12.5\r\n'
+    '"Öz, =Ben",7002,502,ben@x,S 1,"1,5",9,"a ""quote"""\r\n'
+    "Cleo,503,u3,cleo,S 1,,7,\r\n"
+    '"No, Dev",504,u4,dev,S 1,,,\r\n'
+    "Eve,505,u5,eve,S 1,,,\r\n"
+    "finn,7006,u6,finn,S 1,,EX,\r\n"
+    '"Student, Test",9,,t,S 1,,,\r\n'
+)
+
+
+def test_canvas_gets_one_column_and_keeps_the_rest(report, tmp_path):
+    source, out = tmp_path / "grades.csv", tmp_path / "out" / "canvas.csv"
+    source.write_text(CANVAS, encoding="utf-8", newline="")
+    done = run("canvas", source, "--out", out, "--report", report)
+    assert done.exit_code == 0, done.output
+    before, after = rows(source), rows(out)
+    half = (sum(e.points // 2 for e in DUE) - 1.5) * 50 / MOST
+    assert [row[6] for row in after] == [before[0][6], "", "50", "50", f"{round(half, 2):g}", "7", "", "", "EX", ""]
+    for old, new in zip(before, after, strict=True):
+        assert old[:6] + old[7:] == new[:6] + new[7:]
+    text = out.read_bytes()
+    assert text.startswith(b"\xef\xbb\xbf") and text.count(b"\r\n") == len(after) and b"\n\n" not in text
+    for words in (
+        "Cleo (failed: why",
+        "no result of group_relative_advantage",
+        "stands at EX",
+        "Eve (missing",
+        "Test (not in the report)",
+    ):
+        assert words in done.output, done.output
+    assert "not found in the file: Nobody Knows" in done.output and f"{MOST} points became 50" in done.output
+
+
+def test_canvas_with_two_name_columns_a_chosen_column_and_a_list_of_names(report, tmp_path):
+    source, out = tmp_path / "grades.csv", tmp_path / "canvas.csv"
+    header = "LastName;FirstName;ID;Section;Week 2 (5);02 advantages and logprobs (6)"
+    source.write_text(f"{header}\nPoints Possible;;;;{MOST};\nL.;A.;42;S;;\nx;Finn;43;S;3;\n")
+    (tmp_path / "names.csv").write_text("42,Ana Lee\n43,Finn\n")
+    done = run("canvas", source, "--out", out, "--report", report, "--column", "5", "--names", tmp_path / "names.csv")
+    assert done.exit_code == 0 and "became" not in done.output
+    assert [row[4] for row in rows(out, ";")][2:] == [str(MOST), "0"]
+
+
+@pytest.mark.parametrize(
+    "text, arguments, words",
+    [
+        (CANVAS, ["--column", "Week 9"], "no column fits 'Week 9'"),
+        (CANVAS.replace("GRPO 01 (77)", "02 advantages and logprobs again (77)"), [], "2 columns fit"),
+        (CANVAS.replace(",10,50,", ",10,,"), [], "no Points Possible"),
+        (CANVAS.replace("Student,ID", "Name,No"), [], "is no gradebook of Canvas"),
+        ("Student,ID\n", [], "has no rows"),
+    ],
+)
+def test_what_is_no_gradebook_is_said_and_nothing_is_written(report, tmp_path, text, arguments, words):
+    source, out = tmp_path / "grades.csv", tmp_path / "canvas.csv"
+    source.write_text(text)
+    done = run("canvas", source, "--out", out, "--report", report, *arguments)
+    assert done.exit_code == 1 and words in done.output and not out.exists()
+
+
+def test_other_encodings_are_refused_and_long_fields_are_not(tmp_path):
+    path = tmp_path / "grades.csv"
+    path.write_text("Student,ID\n" + "x" * 200_000 + ",1\n")
+    assert len(Sheet.read(path).rows[1][0]) == 200_000
+    path.write_bytes("Student,ID\nÖz,1\n".encode("latin-1"))
+    with pytest.raises(ExportError, match="not in UTF-8"):
+        Sheet.read(path)
+
+
+# Moodle
+
+MOODLE = (
+    "Identifier,Full name,Email address,Status,Grade,Maximum grade,Grade can be changed,Last modified (submission),"
+    '"Last modified (grade)","Feedback comments"\n'
+    'Participant 501,Somebody,a@x,Submitted,,"100,00",Yes,"Monday, 1 March 2027, 10:00 AM",-,\n'
+    'Participant 502,=Ben Öz,b@x,Submitted,"3,00","100,00",Yes,-,-,old\n'
+    'Participant 503,Cleo,c@x,Submitted,"5,00","100,00",Yes,-,-,by hand\n'
+    'Participant 77,Finn,f@x,Submitted,,"100,00",No,-,-,\n'
+    'Participant 78,Someone Else,g@x,,,"100,00",Yes,-,-,\n'
+)
+
+
+def test_moodle_gets_grades_and_comments_and_keeps_the_rest(report, tmp_path):
+    source, out = tmp_path / "sheet.csv", tmp_path / "moodle.csv"
+    source.write_text(MOODLE, encoding="utf-8")
+    done = run("moodle", source, "--out", out, "--report", report)
+    assert done.exit_code == 0, done.output
+    before, after = rows(source), rows(out)
+    half = round((sum(e.points // 2 for e in DUE) - 1.5) * 100 / MOST, 2)
+    assert [row[4] for row in after][1:] == ["100", f"{half:g}".replace(".", ","), "5,00", "", ""]
+    assert [old[:4] + old[5:9] for old in before] == [new[:4] + new[5:9] for new in after]
+    assert after[3][9] == "by hand" and after[1][9].startswith(f"{DUE[0].name}: 5 of 5<br>")
+    assert f"({DUE[0].mistakes[0].name})" in after[2][9] and after[2][9].endswith("late (15 h 0 min): -1.5")
+    assert "cannot be changed" in done.output and "Someone Else (not in the report)" in done.output
+
+
+def test_moodle_in_another_language_and_without_a_maximum(report, tmp_path):
+    source, out = tmp_path / "sheet.csv", tmp_path / "moodle.csv"
+    source.write_text("ID,Vollständiger Name,Bewertung\nTeilnehmer/in501,Ana Lee,\n", encoding="utf-8")
+    arguments = ["moodle", source, "--out", out, "--report", report]
+    assert "name the one with the grades" in run(*arguments).output
+    assert "maximum grade" in run(*arguments, "--grade-column", "Bewertung").output and not out.exists()
+    done = run(*arguments, "--grade-column", "bewertung", "--max-grade", "10")
+    assert done.exit_code == 0 and rows(out)[1] == ["Teilnehmer/in501", "Ana Lee", "10"] and "no column" in done.output
+    source.write_text("a,Grade\nx,\n")
+    assert "no grading worksheet" in run(*arguments).output
+
+
+def test_what_students_write_is_no_markup_in_a_comment(tmp_path):
+    one = graded("Ana Lee", number="501")
+    first = replace(one.scores[0], points=0.0, result="error: <script>")
+    result = _result(replace(one, scores=(first, *one.scores[1:])))
+    assert comment(result).startswith(f"{DUE[0].name}: 0 of 5 (error: <script>)")
+    (tmp_path / "sheet.csv").write_text(MOODLE, encoding="utf-8")
+    fill_moodle([result], tmp_path / "sheet.csv", tmp_path / "moodle.csv")
+    assert rows(tmp_path / "moodle.csv")[1][9].startswith(f"{DUE[0].name}: 0 of 5 (error: &lt;script&gt;)<br>")
+
+
+def _result(one):
+    with tempfile.TemporaryDirectory() as scratch:
+        write_report([one], Path(scratch))
+        return read_report(Path(scratch))[0]
+
+
+def test_rows_find_their_student_by_number_login_and_name():
+    results = [_result(graded("ana", number="1")), _result(graded("Ben Öz")), _result(graded("cleo"))]
+    people = [
+        {"name": "X", "ID": "1"},
+        {"name": "Oz, Ben", "ID": ""},
+        {"name": "Y", "login": "cleo"},
+        {"name": "Z", "ID": "9"},
+    ]
+    found, why = match(results, people, {})
+    assert {index: result.student for index, result in found.items()} == {0: "ana", 1: "Ben Öz", 2: "cleo"}
+    assert why == {3: "not in the report"}
+    assert match(results, people, {"9": "cleo"})[0][3].student == "cleo"
+
+
+def test_two_rows_of_one_name_are_said_to_be_two():
+    results = [_result(graded("ana lee")), _result(graded("cleo", number="3")), _result(graded("dev"))]
+    names = ("ana lee", "ana lee", "X", "cleo", "Y", "Y")
+    people = [{"name": name, "ID": number} for name, number in zip(names, "123456", strict=True)]
+    found, why = match(results, people, {})
+    assert {index: result.student for index, result in found.items()} == {2: "cleo"}
+    assert why[0] == why[1] == "2 people here may be ana lee: say who is who with --names, by number"
+    assert why[3] == "two people here may be cleo, and another row is: say who is who with --names, by number"
+    assert why[4] == why[5] == "not in the report"
+
+
+@pytest.mark.parametrize(
+    "text, number",
+    [
+        ("", None),
+        ("50", 50),
+        ("3.50", 3.5),
+        ("1,5", 1.5),
+        ("100,00", 100),
+        ("100.00000", 100),
+        ("0,125", 0.125),
+        ("0.125", 0.125),
+        ("1000", 1000),
+        ("1,000.00", 1000),
+        ("1.000,5", 1000.5),
+        ("1,000,000", 1e6),
+        ("1.000.000", 1e6),
+        ("1\u202f000,5", 1000.5),
+        ("1'000", 1000),
+        ("12 345", 12345),
+    ],
+)
+def test_numbers_as_platforms_write_them(text, number):
+    assert number_in(f" {text} ") == number
+
+
+@pytest.mark.parametrize(
+    "text", ["nan", "inf", "-5", "0", "0,00", "1e3", "1,0,0", "1,00,000", "1.000,000.5", "x", "-", "9" * 400]
+)
+def test_what_is_no_maximum_is_said(text):
+    with pytest.raises(ExportError, match="is no number above 0"):
+        number_in(text)
+
+
+@pytest.mark.parametrize("text", ["1,000", "1.000", "100,000"])
+def test_a_number_that_may_be_two_is_refused(text):
+    with pytest.raises(
+        ExportError, match=rf"{text} may be {text[:-4]}000 or {text[:-4]}\.00: write it in one of these ways"
+    ):
+        number_in(text)
+
+
+def test_large_scales_keep_their_decimals():
+    assert [scaled(1, 3, 300_000), scaled(1, 3, 100_000), scaled(0, 3, 1)] == ["100000", "33333.33", "0"]
+
+
+@pytest.mark.parametrize(
+    "possible, words", [('"1,000"', "1,000 may be 1000 or 1.00"), ("nan", "nan is no number"), ("0", "0 is no")]
+)
+def test_points_possible_that_are_none_are_refused_and_nothing_is_written(report, tmp_path, possible, words):
+    source, out = tmp_path / "grades.csv", tmp_path / "canvas.csv"
+    source.write_text(CANVAS.replace(",10,50,", f",10,{possible},"))
+    done = run("canvas", source, "--out", out, "--report", report)
+    assert done.exit_code == 1 and f"Points Possible for '02 Advantages and logprobs (78)': {words}" in done.output
+    assert not out.exists()
+
+
+def test_a_maximum_grade_that_is_none_is_refused_and_nothing_is_written(report, tmp_path):
+    source, out = tmp_path / "sheet.csv", tmp_path / "moodle.csv"
+    for maximum, words in (("nan", "nan is no number above 0"), ("1,000", "1,000 may be 1000 or 1.00")):
+        source.write_text(MOODLE.replace('"100,00"', f'"{maximum}"'), encoding="utf-8")
+        done = run("moodle", source, "--out", out, "--report", report)
+        assert done.exit_code == 1 and f"maximum grade of Somebody: {words}" in done.output and not out.exists()
+        assert "or give it with --max-grade" in done.output
+    assert run("moodle", source, "--out", out, "--report", report, "--max-grade", "nan").exit_code != 0
+    done = run("moodle", source, "--out", out, "--report", report, "--max-grade", "inf")
+    assert done.exit_code == 1 and "the maximum grade inf is no number above 0" in done.output
+    with pytest.raises(ExportError, match="the maximum grade nan is no number above 0"):
+        fill_moodle(of_chapter(read_report(report), CHAPTER), source, out, possible=float("nan"))
+    assert not out.exists()
+    source.write_text(MOODLE.replace('"100,00"', '"1,000.00"'), encoding="utf-8")
+    assert run("moodle", source, "--out", out, "--report", report).exit_code == 0
+    assert rows(out)[2][4] == f"{round((sum(e.points // 2 for e in DUE) - 1.5) * 1000 / MOST, 2):g}"
+
+
+# Gradescope
+
+
+def test_gradescope(report, tmp_path):
+    out = tmp_path / "results" / "results.json"
+    assert run("gradescope", "--report", report, "--student", "=Ben Öz", "--out", out).exit_code == 0
+    data = json.loads(out.read_text(encoding="utf-8"))
+    assert data["score"] == sum(e.points // 2 for e in DUE) - 1.5 and len(data["tests"]) == len(DUE)
+    first = data["tests"][0]
+    assert (first["score"], first["max_score"], first["status"]) == (DUE[0].points // 2, DUE[0].points, "failed")
+    assert first["visibility"] == "visible" and DUE[0].mistakes[0].says in first["output"]
+    assert "1.5 points taken off" in data["output"] and data["stdout_visibility"] == "hidden"
+
+
+def test_gradescope_for_all_says_what_has_no_result(report, tmp_path):
+    done = run("gradescope", "--report", report, "--out", tmp_path / "all")
+    assert done.exit_code == 0 and len(list((tmp_path / "all").glob("*/results.json"))) == len(CLASS)
+    failed = json.loads((tmp_path / "all" / "Cleo" / "results.json").read_text())
+    assert failed["score"] == 0 and failed["tests"] == [] and "NOT GRADED, why" in failed["output"]
+    partial = json.loads(next((tmp_path / "all").glob("Dev*/results.json")).read_text())
+    assert "score" not in partial["tests"][0] and "not your doing" in partial["tests"][0]["output"]
+    assert run("gradescope", "--report", report, "--out", tmp_path / "one.json").exit_code == 1
+    assert run("gradescope", "--report", report, "--student", "ana").exit_code == 1
+
+
+# GitHub Classroom
+
+
+def test_github_reads_points_only_where_everything_has_a_result(tmp_path):
+    write_report([graded("a", penalty=0.5), graded("a", 0.0, chapter="03_the_grpo_loss")], tmp_path)
+    most = MOST + sum(e.points for e in EXERCISES.values() if e.chapter == "03_the_grpo_loss")
+    first, second = run("github", "--report", tmp_path).output.splitlines()
+    assert first == f"::notice title=Autograding complete::Points {MOST - 0.5:g}/{most}"
+    assert json.loads(second.partition("report::")[2]) == {"totalPoints": MOST - 0.5, "maxPoints": most}
+    write_report([graded("a"), replace(graded("b", state="failed"), reason="x\n::notice::100%")], tmp_path)
+    said = run("github", "--report", tmp_path).output
+    assert said == f"::error title=Not graded::{CHAPTER}: failed: x%0A::notice::100%25\n"
+
+
+def test_a_whole_class_goes_through(tmp_path):
+    write_report(a_class.graded_class(), tmp_path)
+    results = of_chapter(read_report(tmp_path), CHAPTER)
+    lines = ["Student,ID,Section,02_advantages_and_logprobs (1)", f"Points Possible,,,{MOST}"]
+    lines += [f"{result.student},{n},S," for n, result in enumerate(results)]
+    (tmp_path / "grades.csv").write_text(os.linesep.join(lines), encoding="utf-8")
+    done = run(
+        "canvas", tmp_path / "grades.csv", "--out", tmp_path / "c.csv", "--report", tmp_path, "--chapter", CHAPTER
+    )
+    assert done.exit_code == 0 and f"{sum(r.points is not None for r in results)} filled in" in done.output

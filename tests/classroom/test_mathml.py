@@ -1,0 +1,50 @@
+"""Formulas on feedback pages: MathML where it can be made, the typed text where not, and never anything else."""
+
+import re
+
+import nbformat
+import pytest
+from nbformat.v4 import new_markdown_cell, new_notebook
+
+from grader.classroom.mathml import WithMathML, as_mathml
+from grader.paths import NOTEBOOKS, chapters, notebook_path
+
+pytest.importorskip("latex2mathml")
+FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<![\\$`])\$([^$\n`]+?)\$(?!`)", re.DOTALL)
+
+
+def page(text):
+    html, _ = WithMathML().from_notebook_node(new_notebook(cells=[new_markdown_cell(text)]))
+    return html
+
+
+def test_formulas_become_mathml_and_prose_stays():
+    html = page(
+        "Costs 5 dollars, `$x$` is code.\n\nInline $\\pi_\\theta(a)$, and\n\n$$A_i = \\frac{r_i - \\mu}{\\sigma}$$\n"
+    )
+    assert html.count("<math ") == 2 and "<mfrac>" in html and 'display="block"' in html
+    assert "\\frac" not in html and "<code>$x$</code>" in html and "5 dollars" in html
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "^_^_^",
+        "{" * 3000,
+        "\\href{javascript:alert(1)}{x}",
+        "\\text{<img src=x onerror=alert(1)>}",
+        "\\text{<script>}",
+        "x" * 2001,
+    ],
+    ids=["unfinished", "deep", "a link", "a picture", "a script", "long"],
+)
+def test_what_cannot_be_converted_stays_as_it_was_typed(formula):
+    assert as_mathml(formula) is None
+    assert "<math" not in page(f"${formula}$")
+
+
+@pytest.mark.parametrize("chapter", chapters())
+def test_every_formula_of_the_course_can_be_converted(chapter):
+    cells = nbformat.read(notebook_path(NOTEBOOKS, chapter), as_version=4).cells
+    found = [m for c in cells if c.cell_type == "markdown" for m in FORMULA.findall(c.source)]
+    assert [block or inline for block, inline in found if as_mathml(block or inline, bool(block)) is None] == []
