@@ -3,7 +3,7 @@
 # More arguments: make test ARGS="-k advantages", make lab ARGS="--no-browser --port 9000".
 PYTHON ?= python3
 
-.PHONY: help lab test release grade bench mistakes
+.PHONY: help lab test release grade bench mistakes attacks
 
 help:
 	@$(PYTHON) -m grader help
@@ -25,3 +25,6 @@ bench:
 
 mistakes:
 	@$(PYTHON) -m grader mistakes $(ARGS)
+
+attacks:
+	@$(PYTHON) -m grader attacks $(ARGS)
