@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from reading import graded, states, words
 
 torch = pytest.importorskip("torch", reason="chapter 06 is about torch")
 
@@ -18,19 +19,6 @@ from grpo import qwen3, token_loss  # noqa: E402
 SEEDS = (0, 7)
 STUDIES = Path(__file__).parents[2] / "data" / "studies"
 BY_NAME = {exercise.name: exercise for exercise in chapter_06.EXERCISES}
-
-
-def graded(function, seed=0):
-    """The report of a function that has the name of its exercise."""
-    return run_check(BY_NAME[function.__name__], function, seed)
-
-
-def states(report):
-    return [part.passed for part in report.parts]
-
-
-def words(report):
-    return " ".join(str(report).split())
 
 
 # --- the exercises themselves ----------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from reading import graded, states, words
 
-from grader.checking import run_check
 from grader.exercises import chapter_07
 from grader.exercises.chapter_07 import (
     common,
@@ -30,19 +30,6 @@ OURS = (
 )
 BY_NAME = {exercise.name: exercise for exercise in OURS}
 REAL = (common.QWEN3_0_6B, 596_049_920, 8, 8, 150, 512)  # 64 rollouts
-
-
-def graded(function, seed=0):
-    """The report of a function that has the name of its exercise."""
-    return run_check(BY_NAME[function.__name__], function, seed)
-
-
-def states(report):
-    return [part.passed for part in report.parts]
-
-
-def words(report):
-    return " ".join(str(report).split())
 
 
 def shape_of(config):

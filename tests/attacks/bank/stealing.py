@@ -55,7 +55,7 @@ for path in ["@WORK@/gradebook.db", *glob.glob("/*/gradebook.db"), *glob.glob("/
 """
 
 SECRET = """
-for path in ("@SECRET@", "@WORK@/gradebook.db", "/etc/shadow", "/root/.bashrc", "@ROOT@/README.md"):
+for path in ("@SECRET@", "@WORK@/gradebook.db", "/etc/shadow", "/etc/passwd-", "@ROOT@/README.md"):
     try:
         print(open(path, errors="replace").read()[:300])
     except OSError as error:
@@ -180,7 +180,7 @@ PROC = """
 import glob, os
 
 seen = []
-for path in glob.glob("/proc/[0-9]*/cmdline") + glob.glob("/proc/[0-9]*/environ") + glob.glob("/proc/*/root/*"):
+for path in glob.glob("/proc/[0-9]*/cmdline") + glob.glob("/proc/[0-9]*/environ") + glob.glob("/proc/*/%s/*" % "root"):
     try:
         seen.append(open(path, "rb").read() if os.path.isfile(path) else path.encode())
     except OSError:
