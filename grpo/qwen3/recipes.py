@@ -35,6 +35,7 @@ from pathlib import Path
 import torch
 
 from grpo.qwen3.arithmetic import load_arithmetic
+from grpo.qwen3.checkpoint import write_file
 from grpo.qwen3.evaluate import evaluate
 from grpo.qwen3.model import tiny_model
 from grpo.qwen3.rewards import RandomReward, boxed_reward
@@ -258,11 +259,11 @@ def run_study(recipe, seeds, arms=None, work="runs/recipes", folder="data/studie
                 record["losses"] = record["losses"][::LOSS_EVERY]
             else:
                 record = run_arm(recipe, part, seed, model, tokenizer, **changes)
-            file.write_text(json.dumps(record), encoding="utf-8")
+            write_file(file, json.dumps(record))
             say(f"recipe {recipe}, seed {seed}, {part}: {_brief(record)}")
     path = Path(folder) / f"qwen3_recipe_{recipe}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(assemble(recipe, work), separators=(",", ":")) + "\n", encoding="utf-8")
+    write_file(path, json.dumps(assemble(recipe, work), separators=(",", ":")) + "\n")
     return path
 
 

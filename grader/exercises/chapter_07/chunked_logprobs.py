@@ -466,9 +466,9 @@ CHUNKED_LOGPROBS = Exercise(
             "the graph keeps every chunk",
             _changed(keep=_graph_kept),
             "The numbers are right and the chunks are small, but nothing is saved: for the backward pass a table of "
-            "each chunk is kept, all of them in the end. Without a checkpoint it is the log-softmax, in the graph; with "
-            "one that begins behind the product it is the logits; and a Function may save its tables itself. What a "
-            "chunk needs on the way back can be computed again there, from its hidden states on.",
+            "each chunk is kept, all of them in the end. Without a checkpoint it is the log-softmax, in the graph; "
+            "with one that begins behind the product it is the logits; and a Function may save its tables itself. What "
+            "a chunk needs on the way back can be computed again there, from its hidden states on.",
         ),
         Mistake(
             "chunk size taken for the number of chunks",
