@@ -32,6 +32,9 @@ def test_the_policy_of_the_last_grading_is_kept(tmp_path):
     assert last_policy(tmp_path) == "none"
     keep_policy(tmp_path, "zero")
     assert last_policy(tmp_path) == "zero"
+    for damaged in (b"\n", b"\xff"):
+        (tmp_path / "late_policy").write_bytes(damaged)
+        assert last_policy(tmp_path) == "none"
 
 
 def test_a_file_with_a_time_for_each_chapter(tmp_path):

@@ -10,7 +10,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from grader.classroom.intake_notebook import Cell, chapters_in, read_cells
-from grader.classroom.repair import bound_names, defines, rebuild
+from grader.classroom.repair import _one_answer, bound_names, defines, rebuild
 from grader.exercises import EXERCISES
 from grader.paths import NOTEBOOKS, SOLUTIONS, chapters, notebook_path
 
@@ -248,3 +248,8 @@ def test_a_cell_is_parsed_once_however_many_exercises_ask_about_it(monkeypatch):
     assert all(defines(cell.source, name) for cell in cells for name in EXERCISES)
     assert not any(defines(cell.source, "cell") for cell in cells)
     assert len(parsed) == len(cells)
+
+
+def test_only_an_unmarked_cell_may_be_part_of_an_answer():
+    assert _one_answer({"half_answer", ""}, "half_answer") and _one_answer({"half_answer"}, "half_answer")
+    assert not _one_answer({"half_answer", "other_answer"}, "half_answer") and not _one_answer({""}, "half_answer")
