@@ -113,3 +113,9 @@ def require_same_length(**arrays):
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name}: {length}" for name, length in lengths.items())
         raise ValueError(f"lengths differ ({listed}): pass one entry per row in each of them")
+
+
+def require_choice(value, name, choices):
+    """Raise a ValueError that lists the choices unless the value is one of them."""
+    if value not in choices:
+        raise ValueError(f"{name} is {value!r}: choose {', '.join(map(repr, choices))}")

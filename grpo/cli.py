@@ -61,42 +61,29 @@ PlotOption = Annotated[
 ]
 
 
-@train_app.command()
-def tabular(
-    ablation: AblationOption = None,
-    seeds: SeedsOption = 20,
-    first_seed: FirstSeedOption = 0,
-    steps: StepsOption = 300,
-    inner_updates: InnerOption = 1,
-    group_size: GroupOption = 8,
-    learning_rate: RateOption = None,
-    kl_coef: BetaOption = 0.04,
-    token_average: TokensOption = "mean",
-    json_file: JsonOption = None,
-    plot_file: PlotOption = None,
-) -> None:
-    """The expression game with one logits vector per prompt and prefix."""
-    changes = _changes(locals())
-    _train("tabular", ablation, range(first_seed, first_seed + seeds), changes, json_file, plot_file)
+def _add_expressions(policy, about):
+    """The command that trains one of the policies of the expression game; they have the same options."""
+
+    @train_app.command(policy, help=about)
+    def train(
+        ablation: AblationOption = None,
+        seeds: SeedsOption = 20,
+        first_seed: FirstSeedOption = 0,
+        steps: StepsOption = 300,
+        inner_updates: InnerOption = 1,
+        group_size: GroupOption = 8,
+        learning_rate: RateOption = None,
+        kl_coef: BetaOption = 0.04,
+        token_average: TokensOption = "mean",
+        json_file: JsonOption = None,
+        plot_file: PlotOption = None,
+    ):
+        changes = _changes(locals())
+        _train(policy, ablation, range(first_seed, first_seed + seeds), changes, json_file, plot_file)
 
 
-@train_app.command()
-def mlp(
-    ablation: AblationOption = None,
-    seeds: SeedsOption = 20,
-    first_seed: FirstSeedOption = 0,
-    steps: StepsOption = 300,
-    inner_updates: InnerOption = 1,
-    group_size: GroupOption = 8,
-    learning_rate: RateOption = None,
-    kl_coef: BetaOption = 0.04,
-    token_average: TokensOption = "mean",
-    json_file: JsonOption = None,
-    plot_file: PlotOption = None,
-) -> None:
-    """The expression game with a hidden layer of 48, shared by all prompts."""
-    changes = _changes(locals())
-    _train("mlp", ablation, range(first_seed, first_seed + seeds), changes, json_file, plot_file)
+_add_expressions("tabular", "The expression game with one logits vector per prompt and prefix.")
+_add_expressions("mlp", "The expression game with a hidden layer of 48, shared by all prompts.")
 
 
 def _knob(help_text, *names, **limits):
@@ -194,9 +181,7 @@ def qwen3(
     options = locals()
     _require_folder(json_file, "--json")
     _require_folder(plot_file, "--plot", suffixes=(".png", ".svg", ".pdf"))
-    missing = _missing_libraries(QWEN3_LIBRARIES)
-    if missing:
-        raise typer.BadParameter(f"a Qwen3 model needs {' and '.join(missing)}: {INSTALL_QWEN3}")
+    _require_qwen3("a Qwen3 model")
     from grpo.qwen3.command import run_from_command_line
 
     result = run_from_command_line(console, options)
@@ -254,9 +239,7 @@ def evaluate(
     """How many problems a Qwen3 model answers right, and what the same model does when it is asked otherwise."""
     options = locals()
     _require_folder(json_file, "--json")
-    missing = _missing_libraries(QWEN3_LIBRARIES)
-    if missing:
-        raise typer.BadParameter(f"a Qwen3 model needs {' and '.join(missing)}: {INSTALL_QWEN3}")
+    _require_qwen3("a Qwen3 model")
     from grpo.qwen3.evaluate_command import evaluate_from_command_line
 
     result = evaluate_from_command_line(console, options)
@@ -288,11 +271,11 @@ def bench(
         if name not in known:
             raise typer.BadParameter(f"no benchmark is called {name!r}; there are: {', '.join(known)}")
     _require_folder(json_file, "--json")
+    if "qwen3" in (names or ()):
+        _require_qwen3("benchmark qwen3")
     results = {}
     for name in names or known:
-        missing = _missing_libraries(QWEN3_LIBRARIES) if name == "qwen3" else ()
-        if missing and names:
-            raise typer.BadParameter(f"benchmark qwen3 needs {' and '.join(missing)}: {INSTALL_QWEN3}")
+        missing = _missing_qwen3() if name == "qwen3" else ()
         if missing:
             console.print(f"left out qwen3: it needs {' and '.join(missing)} ({INSTALL_QWEN3})", highlight=False)
             continue
@@ -305,9 +288,7 @@ def _bench_device(names, device, tiny, seconds, json_file):
     if list(names or []) != ["qwen3"] or device is None:
         raise typer.BadParameter("--device and --tiny are for one benchmark: grpo bench qwen3 --device cuda")
     _require_folder(json_file, "--json")
-    missing = _missing_libraries(QWEN3_LIBRARIES)
-    if missing:
-        raise typer.BadParameter(f"benchmark qwen3 needs {' and '.join(missing)}: {INSTALL_QWEN3}")
+    _require_qwen3("benchmark qwen3")
     from grpo.qwen3.bench_device import bench_device
 
     try:
@@ -394,8 +375,13 @@ def _without_nan(data):
     return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
-def _missing_libraries(names):
-    return [name for name in names if find_spec(name) is None]
+def _require_qwen3(what):
+    if missing := _missing_qwen3():
+        raise typer.BadParameter(f"{what} needs {' and '.join(missing)}: {INSTALL_QWEN3}")
+
+
+def _missing_qwen3():
+    return [name for name in QWEN3_LIBRARIES if find_spec(name) is None]
 
 
 def _load(target):

@@ -6,7 +6,7 @@ weighed with), the aggregate (how much each token counts) and the KL estimate.
 
 import numpy as np
 
-from grpo.checks import as_count, as_finite_vector, as_floats, as_mask, as_nonnegative
+from grpo.checks import as_count, as_finite_vector, as_floats, as_mask, as_nonnegative, require_choice
 from grpo.objective import MAX_DELTA, kl_k1, kl_k2, kl_k3, kl_k3_slope
 
 LEVELS = ("token", "rollout", "gspo")
@@ -215,12 +215,6 @@ def kl_in_reward(rewards, old_logps, ref_logps, mask, kl_coef):
     rewards = _one_per_rollout(rewards, "rewards", keep)
     distance = (old - _kept(ref_logps, "ref_logps", keep)[0]).sum(axis=1)
     return rewards - as_nonnegative(kl_coef, "kl_coef") * distance
-
-
-def require_choice(value, name, choices):
-    """Raise a ValueError that lists the choices unless the value is one of them."""
-    if value not in choices:
-        raise ValueError(f"{name} is {value!r}: choose {', '.join(map(repr, choices))}")
 
 
 def _surrogate(new_logps, old_logps, advantages, mask, level, clip_low, clip_high):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from grpo.checks import require_choice
+
 ADVANTAGE_KINDS = ("group", "group_no_std", "global", "global_no_std", "running_mean", "running_mean_before")
 
 
@@ -68,8 +70,7 @@ def make_advantage(kind, eps=1e-4, ddof=1):
 
     Raises: ValueError if kind is unknown.
     """
-    if kind not in ADVANTAGE_KINDS:
-        raise ValueError(f"advantage is {kind!r}: choose {', '.join(map(repr, ADVANTAGE_KINDS))}")
+    require_choice(kind, "advantage", ADVANTAGE_KINDS)
     if kind.startswith("running_mean"):
         return RunningMean(include_current=kind == "running_mean")
     function = group_advantages if kind.startswith("group") else global_advantages

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from grpo.checks import require_choice
 from grpo.objective import MAX_DELTA
 
 KL_KINDS = ("k1", "k2", "k3", "k3_capped")
@@ -67,8 +68,7 @@ def kl_penalty(delta, kind="k3"):
         return -delta, np.ones_like(delta)
     if kind == "k2":
         return 0.5 * delta * delta, -delta
-    if kind not in KL_KINDS:
-        raise ValueError(f"kl_kind is {kind!r}: choose {', '.join(map(repr, KL_KINDS))}")
+    require_choice(kind, "kl_kind", KL_KINDS)
     limited = np.minimum(delta, MAX_DELTA)
     grown = np.expm1(limited)
     if kind == "k3_capped":

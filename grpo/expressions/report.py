@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
 from grpo.expressions.compare import paired_difference
 from grpo.expressions.experiment import run_experiment
+from grpo.progress import signals_bar
 
 # signal -> what the tables and panels call it
 SIGNALS = {
@@ -34,14 +34,7 @@ def live_training(console, policy, name, settings, seeds):
 
     Returns: Run.
     """
-    columns = (
-        TextColumn("{task.description}", table_column=Column(no_wrap=True)),
-        BarColumn(bar_width=10),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[signals]}", table_column=Column(overflow="fold", no_wrap=False, ratio=1)),
-    )
-    with Progress(*columns, console=console, refresh_per_second=5) as progress:
+    with signals_bar(console) as progress:
         task = progress.add_task(f"{policy}, {name}", total=settings.steps, signals="")
 
         def show(iteration, signals, evaluation):

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from grpo.checks import require_choice
 from grpo.expressions.advantages import make_advantage
 from grpo.expressions.compare import paired_difference
 from grpo.expressions.experiment import default_settings, evaluation_dict, rounded, run_experiment
@@ -79,8 +80,7 @@ def run_study(name, seeds=range(N_SEEDS), on_arm=None):
 
     Raises: ValueError if the study is unknown.
     """
-    if name not in STUDIES:
-        raise ValueError(f"study is {name!r}: choose {', '.join(map(repr, STUDIES))}")
+    require_choice(name, "study", STUDIES)
     study, seeds = STUDIES[name](), tuple(seeds)
     averages = {arm.settings.get("token_average", "mean") for arm in study.arms.values() if arm.rate == "matched"}
     rates = {average: matched_rates(seeds, average) for average in sorted(averages)}

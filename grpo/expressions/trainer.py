@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from grpo.checks import as_count, as_nonnegative, as_positive
+from grpo.checks import as_count, as_nonnegative, as_positive, require_choice
 from grpo.expressions.advantages import ADVANTAGE_KINDS, make_advantage
 from grpo.expressions.objective import KL_KINDS, TOKEN_AVERAGES, token_loss, token_weights
 from grpo.expressions.optimizers import SGD
@@ -51,8 +51,7 @@ class TrainSettings:
         for name in ("clip_eps", "kl_coef", "advantage_eps"):
             as_nonnegative(getattr(self, name), name)
         for name, known in (("kl_kind", KL_KINDS), ("token_average", TOKEN_AVERAGES), ("advantage", ADVANTAGE_KINDS)):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} is {getattr(self, name)!r}: choose {', '.join(map(repr, known))}")
+            require_choice(getattr(self, name), name, known)
         if as_count(self.advantage_ddof, "advantage_ddof", minimum=0) > 1:
             raise ValueError(f"advantage_ddof is {self.advantage_ddof}: choose 0 or 1")
         if self.prompts_per_step is not None:

@@ -17,16 +17,8 @@ from grpo.qwen3.answers import Answer, answer_batches, boxed_answer
 from grpo.qwen3.arithmetic import Problem, load_arithmetic, make_problem, make_problems, write_arithmetic
 from grpo.qwen3.benchmarks import BenchmarkError, load_benchmark
 from grpo.qwen3.checkpoint import CheckpointError, RunFolder, verify_folder, write_folder
-from grpo.qwen3.controls import (
-    Control,
-    ControlRow,
-    PairedRows,
-    compare_rows,
-    comparison_table,
-    controls_table,
-    default_controls,
-    run_controls,
-)
+from grpo.qwen3.control_tables import PairedRows, compare_rows, comparison_table, controls_table
+from grpo.qwen3.controls import Control, ControlRow, default_controls, run_controls
 from grpo.qwen3.decode import DecodeWeights, KVCache, decode_step, prefill
 from grpo.qwen3.evaluate import Evaluation, evaluate, wilson_interval
 from grpo.qwen3.fit import Fit, FitError, fit_to_memory, parse_bytes
@@ -57,6 +49,7 @@ from grpo.qwen3.objective import (
 from grpo.qwen3.plot import plot_health
 from grpo.qwen3.precision import LossScaler, native_half
 from grpo.qwen3.problems import TextProblem, read_problems
+from grpo.qwen3.prompt_order import PromptOrder
 from grpo.qwen3.prompts import PROMPT_STYLES, QWEN3_STOP_IDS, encode_prompt, encode_prompts, render_prompt
 from grpo.qwen3.published import PUBLISHED, Published, published_table
 from grpo.qwen3.rewards import RandomReward, boxed_reward
@@ -65,7 +58,7 @@ from grpo.qwen3.settings import GRPOSettings
 from grpo.qwen3.sft import ColdStart, cold_start, demonstration_batch, demonstration_loss
 from grpo.qwen3.shape import ModelShape
 from grpo.qwen3.tokenizer import completion_text, encode_text, tiny_tokenizer
-from grpo.qwen3.trainer import PromptOrder, Trainer, completion_texts
+from grpo.qwen3.trainer import Trainer, completion_texts
 from grpo.qwen3.voting import VoteEvaluation, count_votes, evaluate_votes, majority_vote
 
 __all__ = [

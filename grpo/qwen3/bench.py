@@ -220,8 +220,8 @@ def _peak_here(kind, tokens, vocabulary, hidden_size):
     import torch
     from torch.utils.checkpoint import checkpoint
 
-    from grpo.qwen3.bench_contestants import peak_bytes
     from grpo.qwen3.logprobs import chunked_logprobs
+    from grpo.qwen3.peak import read_peak
 
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(0)
@@ -234,7 +234,7 @@ def _peak_here(kind, tokens, vocabulary, hidden_size):
     def full(hidden, targets):
         return (hidden @ weight.T).log_softmax(-1).gather(-1, targets[:, None])[:, 0]
 
-    before = peak_bytes()
+    before = read_peak()
     if kind == "full":
         logps = full(hidden, targets)
     elif kind == "checkpointed":
@@ -243,4 +243,4 @@ def _peak_here(kind, tokens, vocabulary, hidden_size):
     else:
         logps, _ = chunked_logprobs(hidden, weight, targets, keep_bytes=2**40 if kind == "kept" else 0)
     logps.sum().backward()
-    print(peak_bytes() - before)
+    print(read_peak() - before)

@@ -16,7 +16,6 @@ import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
@@ -25,6 +24,7 @@ from grpo.qwen3.logprobs import completion_logprobs
 from grpo.qwen3.masks import left_pad
 from grpo.qwen3.objective import group_advantages, importance_weights, token_grpo_loss, token_weights
 from grpo.qwen3.packed import Projection
+from grpo.qwen3.peak import read_peak
 from grpo.qwen3.sampler import Rollouts, sample
 
 LEARNING_RATE, BETAS, CLIP_NORM = 1e-5, (0.9, 0.99), 1.0
@@ -372,27 +372,12 @@ CONTESTANTS = {
 TRL = "TRL"
 
 
-def peak_bytes() -> float:
-    """The most memory this process has had in use so far (resident set), in bytes; NaN where that cannot be known."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        # Not getrusage, whose value a child inherits from its parent.
-        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-        return float(line.split()[1]) * 1024
-    try:
-        import resource
-    except ImportError:  # Windows
-        return float("nan")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return float(peak) if sys.platform == "darwin" else float(peak) * 1024
-
-
 def _next_line():
     return bool(sys.stdin.readline().strip())
 
 
 def _answer(seconds, result):
-    print(json.dumps({"seconds": seconds, "peak": peak_bytes(), **result}), file=_OUT, flush=True)
+    print(json.dumps({"seconds": seconds, "peak": read_peak(), **result}), file=_OUT, flush=True)
 
 
 _OUT = sys.stdout

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from grpo.qwen3.bench import _one_thread, _tail
-from grpo.qwen3.bench_device_parts import SIZES
+from grpo.qwen3.bench_device_sizes import SIZES
 from grpo.qwen3.memory import readable_bytes
 
 SECONDS = 540.0

@@ -12,17 +12,15 @@ import json
 import statistics
 import sys
 import time
-from dataclasses import dataclass, field
-from pathlib import Path
 
 import torch
 
 from grpo.qwen3.arithmetic import load_arithmetic
-from grpo.qwen3.bench_contestants import peak_bytes
+from grpo.qwen3.bench_device_sizes import SIZES
 from grpo.qwen3.decode import DecodeWeights, KVCache, decode_step, prefill
 from grpo.qwen3.evaluate import evaluate
 from grpo.qwen3.memory import ModelShape, memory_plan
-from grpo.qwen3.model import real_shape_config, tiny_config
+from grpo.qwen3.peak import read_peak, reset_peak
 from grpo.qwen3.precision import native_half
 from grpo.qwen3.problems import TextProblem
 from grpo.qwen3.recipes import arm_trainer, cold_started
@@ -34,60 +32,6 @@ from grpo.qwen3.trainer import Trainer
 REPEATS = 3
 # Of its time, what recipe a may use for training; the rest is for answering the test problems.
 TRAINING_SHARE = 0.85
-
-
-@dataclass(frozen=True)
-class DeviceSize:
-    """What is measured, in one of two sizes.
-
-    prompt_width: tokens of every prompt. batches: (prompts, rollouts of each). short, long: tokens decoded; their
-    difference is timed, so that the prompts are not. training: settings of the training step, as GRPOSettings.
-    copy_bytes: size of the tensor that is copied. recipe_steps: GRPO steps of recipe a. cold_start: arguments of its
-    cold start that differ. test: test problems answered before and after.
-    """
-
-    real: bool
-    prompt_width: int
-    batches: tuple
-    short: int
-    long: int
-    copy_bytes: int
-    training: dict
-    recipe_steps: int
-    test: int
-    cold_start: dict = field(default_factory=dict)
-
-    def config(self):
-        """Qwen3Config."""
-        return real_shape_config() if self.real else tiny_config()
-
-
-COMMON = {"micro_batch_size": 4, "checkpoint_layers": True, "kl_coef": 0.0}
-SIZES = {
-    "real": DeviceSize(
-        real=True,
-        prompt_width=150,
-        batches=((1, 1), (1, 8), (8, 8)),
-        short=16,
-        long=80,
-        copy_bytes=2**30,
-        training={"prompts_per_step": 8, "group_size": 8, "max_new_tokens": 512, **COMMON},
-        recipe_steps=150,
-        test=960,
-    ),
-    "tiny": DeviceSize(
-        real=False,
-        prompt_width=12,
-        batches=((1, 1), (1, 8), (8, 8)),
-        short=2,
-        long=6,
-        copy_bytes=2**24,
-        training={"prompts_per_step": 2, "group_size": 4, "max_new_tokens": 8, **COMMON},
-        recipe_steps=2,
-        test=20,
-        cold_start={"steps": 2, "stop_at": None},
-    ),
-}
 
 
 def half_name(device):
@@ -248,24 +192,6 @@ def measure_recipe(size, device, say, seconds):
         if time.perf_counter() + each > due:
             break
     say({"recipe, after": evaluate(model, tokenizer, test).accuracy})
-
-
-def reset_peak(device):
-    """Start to count the peak anew: torch's on a GPU, the process's on Linux; elsewhere it stays that of the whole."""
-    if torch.device(device).type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-        return
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        pass
-
-
-def read_peak(device):
-    """Bytes: the most that torch has held on a GPU, or this process in RAM, since `reset_peak`."""
-    if torch.device(device).type == "cuda":
-        return float(torch.cuda.max_memory_allocated(device))
-    return peak_bytes()
 
 
 def _per_token(run, size, device):

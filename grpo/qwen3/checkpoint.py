@@ -6,6 +6,7 @@
     OUT/checkpoints/step-000025/policy/   model and tokenizer, as `load_model` and transformers read them
                                /optimizer.safetensors, state.json, manifest.json
     OUT/checkpoints/latest                name of the newest checkpoint
+    OUT/.lock                             held by the process that trains (`folder_lock`)
 
 A folder is filled under a temporary name, flushed to the disk, and renamed: the rename is the moment at which it
 exists. Its manifest holds size and SHA-256 of every file, so what a dying disk leaves behind is found when it is read.
@@ -21,6 +22,8 @@ import os
 import re
 import shutil
 from pathlib import Path
+
+from grpo.qwen3.folder_lock import LOCK_FILE, hold_folder
 
 MANIFEST = "manifest.json"
 RUN_FILE = "run.json"
@@ -155,16 +158,27 @@ class RunFolder:
         Args:
             about: plain data for run.json.
 
-        Raises: CheckpointError as in `require_free`, or if the folder cannot be written.
+        Raises: CheckpointError as in `require_free`, or if the folder cannot be written; FolderInUse as in `hold`.
         """
         self.require_free()
-        with self.disk_errors():
-            self.path.mkdir(parents=True, exist_ok=True)
+        with self.hold(), self.disk_errors():
+            self.require_free()  # once more: another process may have been faster
             for child in self.path.iterdir():
-                _remove(child)
+                if child.name != LOCK_FILE:
+                    _remove(child)
             # First of all, so that a start which is killed from here on can be told from somebody else's folder.
             self.write_about(about)
             (self.path / CHECKPOINTS).mkdir()
+
+    def hold(self):
+        """Keep other processes out from now on: `with folder.hold(): ...`. The folder is made if there is none.
+
+        Returns: a context manager (`grpo.qwen3.folder_lock.hold_folder`).
+
+        Raises: FolderInUse if another process holds the folder; CheckpointError if it cannot be written.
+        """
+        with self.disk_errors():
+            return hold_folder(self.path)
 
     def write_about(self, about):
         """Replace run.json."""
@@ -245,7 +259,7 @@ class RunFolder:
 
     def _is_abandoned_start(self):
         """Empty, or what `claim` and the steps before the first checkpoint leave when they are killed."""
-        names = {path.name for path in self.path.iterdir()} - {f"{UNFINISHED}{RUN_FILE}"}
+        names = {path.name for path in self.path.iterdir()} - {f"{UNFINISHED}{RUN_FILE}", LOCK_FILE}
         if not self.is_run():
             return not names
         ours = {RUN_FILE, CHECKPOINTS, REFERENCE, f"{UNFINISHED}{REFERENCE}"}

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass, field
-from itertools import combinations
 
 import torch
 
 from grpo.checks import as_count, as_nonnegative
-from grpo.expressions.compare import paired_difference
 from grpo.qwen3.answers import answer_batches
 from grpo.qwen3.prompts import encode_prompt
 from grpo.qwen3.rewards import boxed_reward
@@ -80,24 +78,6 @@ class ControlRow:
     def summary(self):
         """Everything as a dict for JSON: the answers' rewards too, but no text of problems or answers."""
         return {"name": self.name, **asdict(self)}
-
-
-@dataclass(frozen=True)
-class PairedRows:
-    """Two ways of asking, compared on the same problems.
-
-    first, second: their names. difference: accuracy of the second minus that of the first. low, high: its 95 % interval
-    from the paired differences (`grpo.expressions.paired_difference`).
-    only_first, only_second: number of problems that only one of them got right.
-    """
-
-    first: str
-    second: str
-    difference: float
-    low: float
-    high: float
-    only_first: int
-    only_second: int
 
 
 def asked(style="plain", votes=1, temperature=TEMPERATURE):
@@ -250,60 +230,6 @@ def run_controls(
                 progress(control, len(answers))
         rows.append(control_row(control, answers, truths, seconds, reward, same))
     return rows
-
-
-def compare_rows(rows):
-    """Every two rows on the same problems.
-
-    Returns: list of PairedRows, the earlier row first.
-    """
-    pairs = []
-    for first, second in combinations(rows, 2):
-        found = paired_difference(second.rewards, first.rewards)
-        better = [new - old for old, new in zip(first.rewards, second.rewards, strict=True)]
-        only = sum(value < 0 for value in better), sum(value > 0 for value in better)
-        pairs.append(PairedRows(first.name, second.name, found.mean, found.low, found.high, *only))
-    return pairs
-
-
-def controls_table(rows, title=""):
-    """rich Table of the rows: accuracy with its interval, tokens, time."""
-    from rich.table import Table
-
-    table = Table(
-        title=title or f"{rows[0].problems} problems, measured here",
-        caption="tokens: per answer, a majority of K takes K of them; ended: share of answers that were not cut off",
-    )
-    table.add_column("asked with")
-    for name in ("accuracy", "95 % Wilson", "tokens", "ended", "s", "tokens/s"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(
-            row.name,
-            f"{row.accuracy:.3f}",
-            f"{row.low:.3f}..{row.high:.3f}",
-            f"{row.mean_length:.1f}",
-            f"{row.finished_share:.3f}",
-            f"{row.seconds:.1f}",
-            f"{row.tokens_per_second:,.0f}",
-        )
-    return table
-
-
-def comparison_table(pairs):
-    """rich Table of `compare_rows`; only 1st: number of problems that only the first got right."""
-    from rich.table import Table
-
-    table = Table(title="the same problems, paired: second - first")
-    for name in ("first", "second"):
-        table.add_column(name)
-    for name in ("difference", "95 %", "only 1st", "only 2nd"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for pair in pairs:
-        interval = f"{pair.low:+.3f}..{pair.high:+.3f}"
-        only = str(pair.only_first), str(pair.only_second)
-        table.add_row(pair.first, pair.second, f"{pair.difference:+.3f}", interval, *only)
-    return table
 
 
 def can_read(tokenizer, style):

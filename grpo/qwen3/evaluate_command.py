@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -11,32 +12,28 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from grpo.qwen3.arithmetic import SPLITS, load_arithmetic
 from grpo.qwen3.benchmarks import is_math_500, load_benchmark
 from grpo.qwen3.checkpoint import CheckpointError, RunFolder
+from grpo.qwen3.control_tables import compare_rows, comparison_table, controls_table
 from grpo.qwen3.controls import (
     TEMPERATURE,
     VOTES,
     asked,
     can_read,
-    compare_rows,
-    comparison_table,
     control_batches,
     control_row,
-    controls_table,
     default_controls,
 )
 from grpo.qwen3.evaluation_folder import EvaluationFolder
 from grpo.qwen3.guards import _is_out_of_memory as is_out_of_memory
-from grpo.qwen3.model import DTYPES, load_model, real_shape_config, tiny_model
+from grpo.qwen3.model import DTYPES, REAL_SHAPE, TINY, load_model
 from grpo.qwen3.precision import native_half
 from grpo.qwen3.prompts import PROMPT_STYLES
 from grpo.qwen3.published import PUBLISHED, published_table
-from grpo.qwen3.rewards import boxed_reward
+from grpo.qwen3.rewards import REWARDS, named_reward
 from grpo.qwen3.run import POLICY, fingerprint
 from grpo.qwen3.settings import PRECISIONS
-from grpo.qwen3.tokenizer import tiny_tokenizer
 from grpo.qwen3.voting import same_value
 
-ARITHMETIC, REAL_SHAPE = "arithmetic", "real-shape"
-REWARDS = ("strict", "math")
+ARITHMETIC = "arithmetic"
 # (prompt style, tokens, completions at a time) of a model that reads the course's symbols only, and of any other.
 TINY_DEFAULTS, DEFAULTS = ("plain", 26, 256), ("base", 2048, 32)
 
@@ -57,7 +54,7 @@ class EvaluateOptions:
     out: folder for the answers. resume: go on with what it holds.
     """
 
-    model: str = "tiny"
+    model: str = TINY
     data: str = ARITHMETIC
     split: str = "test"
     votes: int | None = None
@@ -113,7 +110,7 @@ def evaluate_from_command_line(console, values):
     options = {name: values[name] for name in EvaluateOptions.__dataclass_fields__ if values.get(name) is not None}
     try:
         return evaluate_command(console, EvaluateOptions(**options))
-    except (ValueError, CheckpointError, ModuleNotFoundError) as error:
+    except (ValueError, CheckpointError) as error:
         raise typer.BadParameter(str(error)) from error
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
@@ -141,9 +138,9 @@ def evaluate_command(console, options):
     """
     problems = load_problems(options)
     path, trained = find_policy(options.model)
-    model, tokenizer = _load(path, options)
+    model, tokenizer = load_model(path, device=options.device, seed=options.seed)
     plan = _plan(options, tokenizer, trained)
-    reward = _reward(plan.reward)
+    reward = named_reward(plan.reward)
     settings = _settings(options, path, problems, plan)
     folder = None if options.out is None else EvaluationFolder(options.out, settings, options.resume)
     console.print(_headline(options, path, problems, plan), highlight=False, soft_wrap=True)
@@ -152,7 +149,8 @@ def evaluate_command(console, options):
             unread = unread_truths(reward.verifier, [problem.truth for problem in problems])
             if unread:
                 console.print(_about_unread(unread, len(problems)), style="yellow", highlight=False, soft_wrap=True)
-        rows = _answer(console, model, tokenizer, problems, plan, options, reward, folder)
+        with nullcontext() if folder is None else folder.hold():
+            rows = _answer(console, model, tokenizer, problems, plan, options, reward, folder)
     finally:
         if hasattr(reward, "close"):
             reward.close()
@@ -221,13 +219,6 @@ def find_policy(name):
     return str(path / POLICY if (path / POLICY).is_dir() else path), trained
 
 
-def _load(path, options):
-    if path == REAL_SHAPE:
-        load_model("tiny", device=options.device)  # says if the device is not there
-        return tiny_model(options.seed, real_shape_config()).to(options.device), tiny_tokenizer()
-    return load_model(path, device=options.device, seed=options.seed)
-
-
 def _plan(options, tokenizer, trained):
     style, tokens, batch = DEFAULTS if can_read(tokenizer, "base") else TINY_DEFAULTS
     style = options.style or trained.get("prompt_style") or style
@@ -275,16 +266,6 @@ def _answer(console, model, tokenizer, problems, plan, options, reward, folder):
     return rows
 
 
-def _reward(name):
-    if name == "strict":
-        return boxed_reward
-    from grpo.qwen3.math_rewards import MathReward
-
-    reward = MathReward()
-    reward.verifier  # noqa: B018  it is made here, and asks for math-verify
-    return reward
-
-
 def _settings(options, path, problems, plan):
     return {
         "model": path,
@@ -303,7 +284,7 @@ def _settings(options, path, problems, plan):
 
 
 def _headline(options, path, problems, plan):
-    random = ", whose weights are random" if path in ("tiny", REAL_SHAPE) else ""
+    random = ", whose weights are random" if path in (TINY, REAL_SHAPE) else ""
     kept = f"answers are kept in {options.out}" if options.out else "answers are not kept (--out DIR keeps them)"
     return (
         f"{path}{random}: {len(problems)} problems of {options.data}, {plan.reward} reward, at most "

@@ -1,6 +1,7 @@
 """The folder of an evaluation: every answer as soon as it is there, so that a kill costs one batch at most.
 
 OUT/evaluation.json   what is asked: model, problems (their checksum), ways of asking, limits, seed
+OUT/.lock             held by the process that answers (`folder_lock`)
 OUT/answers.jsonl     one line per completion: control, problem, vote, answer, reward, tokens, finished, seconds, text
 """
 
@@ -9,12 +10,14 @@ from __future__ import annotations
 import json
 import math
 import os
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from reprlib import repr as _short
 
 from grpo.qwen3.answers import Answer, problems_per_batch
 from grpo.qwen3.checkpoint import write_file
+from grpo.qwen3.folder_lock import LOCK_FILE, hold_folder
 
 SETTINGS_FILE, ANSWERS_FILE = "evaluation.json", "answers.jsonl"
 # What may differ when an evaluation goes on: on another device only the rounding does.
@@ -56,7 +59,8 @@ class EvaluationFolder:
         resume: go on with what is there.
 
     Raises: ValueError if the folder holds something and resume is not set, if there is nothing to resume, or if it was
-        made with other settings (the first that differs is named).
+        made with other settings (the first that differs is named), if another process holds it, or if it cannot be
+        written.
     """
 
     def __init__(self, path, settings, resume=False):
@@ -64,17 +68,22 @@ class EvaluationFolder:
         if resume:
             self._require_same(settings)
             return
-        if self.path.exists() and not self.path.is_dir():
-            raise ValueError(f"{self.path} is a file: choose another --out")
-        if self.path.is_dir() and any(self.path.iterdir()):
-            what = "an evaluation: add --resume to go on with it," if self._settings.is_file() else "files already:"
-            raise ValueError(f"{self.path} holds {what} or choose another --out")
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            write_file(self._settings, json.dumps(settings, indent=1) + "\n")
-            write_file(self._answers, "")
-        except OSError as error:
-            raise ValueError(f"{self.path} cannot be written: {error.strerror}: choose another --out") from error
+        self._require_free()
+        with self.hold():
+            self._require_free()  # once more: another process may have been faster
+            with self._disk_errors():
+                write_file(self._settings, json.dumps(settings, indent=1) + "\n")
+                write_file(self._answers, "")
+
+    def hold(self):
+        """Keep other processes out from now on: `with folder.hold(): ...`. The folder is made if there is none.
+
+        Returns: a context manager (`grpo.qwen3.folder_lock.hold_folder`).
+
+        Raises: FolderInUse if another process holds the folder; ValueError if it cannot be written.
+        """
+        with self._disk_errors():
+            return hold_folder(self.path)
 
     def append(self, control, start, answers, seconds):
         """Keep a batch.
@@ -122,6 +131,20 @@ class EvaluationFolder:
             found[control.name] = grouped, sum(line["seconds"] for line in mine)
         write_file(self._answers, "".join(json.dumps(line) + "\n" for line in kept))
         return found
+
+    def _require_free(self):
+        if self.path.exists() and not self.path.is_dir():
+            raise ValueError(f"{self.path} is a file: choose another --out")
+        if self.path.is_dir() and any(child.name != LOCK_FILE for child in self.path.iterdir()):
+            what = "an evaluation: add --resume to go on with it," if self._settings.is_file() else "files already:"
+            raise ValueError(f"{self.path} holds {what} or choose another --out")
+
+    @contextmanager
+    def _disk_errors(self):
+        try:
+            yield
+        except OSError as error:
+            raise ValueError(f"{self.path} cannot be written: {error.strerror}: choose another --out") from error
 
     @property
     def _settings(self):

@@ -24,14 +24,10 @@ every new shape and keeps: a decode has a new shape for each token, so half prec
 from __future__ import annotations
 
 import argparse
-import ctypes
-import gc
 import json
 import os
 import subprocess
 import sys
-import threading
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -140,13 +136,14 @@ def measure(size, device="cpu"):
     """
     from grpo.qwen3.memory import memory_plan
     from grpo.qwen3.model import tiny_config, tiny_model
+    from grpo.qwen3.peak import CudaMeter, ResidentMeter
 
     settings = size_settings(size)
     # Pays for what the first step of any model loads and keeps.
     _trainer(
         tiny_model(0, tiny_config()), settings.changed(prompts_per_step=1, group_size=2, max_new_tokens=3), 4
     ).step()
-    meter = _CudaMeter() if device.startswith("cuda") else _ResidentMeter()
+    meter = CudaMeter(device) if device.startswith("cuda") else ResidentMeter()
     meter.start()
     base = meter.now()
     trainer = _trainer(tiny_model(0, size_config(size)).to(device), settings, size.prompt_width)
@@ -215,84 +212,6 @@ def _trainer(model, settings, width):
     trainer = Trainer(model, tiny_tokenizer(), problems, _Coins(), settings, stop_ids=())
     trainer.prompts = [[(7 * row + place) % 40 for place in range(width)] for row in range(len(problems))]
     return trainer
-
-
-class _CudaMeter:
-    """torch's own account of the GPU's memory."""
-
-    def start(self):
-        import torch
-
-        gc.collect()
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
-
-    def now(self):
-        import torch
-
-        return torch.cuda.memory_allocated()
-
-    def peak(self):
-        import torch
-
-        torch.cuda.synchronize()
-        return torch.cuda.max_memory_allocated()
-
-
-class _ResidentMeter:
-    """The resident memory of this process, as Linux counts it."""
-
-    def __init__(self):
-        if not Path("/proc/self/status").exists():
-            raise RuntimeError("there is no /proc/self/status: the resident memory can be measured on Linux only")
-        self.watcher = None
-
-    def start(self):
-        """From here on a new peak counts."""
-        gc.collect()
-        try:
-            ctypes.CDLL("libc.so.6").malloc_trim(0)
-        except (OSError, AttributeError):  # another C library: what it holds is part of what is measured
-            pass
-        if self.watcher is not None:
-            self.watcher.stop()
-        try:
-            Path("/proc/self/clear_refs").write_text("5")
-            self.watcher = None
-        except OSError:
-            self.watcher = _Watcher(self.now)
-
-    def now(self):
-        return _status("VmRSS")
-
-    def peak(self):
-        return _status("VmHWM") if self.watcher is None else self.watcher.stop()
-
-
-class _Watcher:
-    """Looks at a number every millisecond and keeps the largest."""
-
-    def __init__(self, read):
-        self.read, self.largest, self.going = read, read(), True
-        self.thread = threading.Thread(target=self._watch, daemon=True)
-        self.thread.start()
-
-    def _watch(self):
-        while self.going:
-            self.largest = max(self.largest, self.read())
-            time.sleep(0.001)
-
-    def stop(self):
-        self.going = False
-        self.thread.join()
-        return max(self.largest, self.read())
-
-
-def _status(name):
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{name}:"):
-            return 1024 * int(line.split()[1])
-    raise RuntimeError(f"/proc/self/status has no line {name}: the resident memory cannot be measured here")
 
 
 def main(arguments=None):

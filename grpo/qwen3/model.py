@@ -23,6 +23,9 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 # What Qwen3 ends a text with: a base model with the first, a chat model with the second. Either may come.
 END_TOKENS = (END, TURN_END)
 VOCABULARY_SIZE = len(VOCABULARY)
+# Models that are made here, with random weights; the second has the shape of Qwen3-0.6B, so that a run on it can be
+# rehearsed without a download.
+TINY, REAL_SHAPE = "tiny", "real-shape"
 
 
 class ModelError(ValueError):
@@ -112,12 +115,12 @@ def load_model(name_or_path, dtype=torch.float32, device="cpu", seed=0):
     """A model and its tokenizer, complete or not at all.
 
     Args:
-        name_or_path: "tiny" (random weights), a local folder with config.json, safetensors and tokenizer, or a name
-            on the Hugging Face hub such as "Qwen/Qwen3-0.6B-Base".
+        name_or_path: "tiny" or "real-shape" (random weights, and the tiny model's tokenizer), a local folder with
+            config.json, safetensors and tokenizer, or a name on the Hugging Face hub such as "Qwen/Qwen3-0.6B-Base".
         dtype: torch.dtype or its name; never taken from the checkpoint, because the small steps of training vanish
             in bfloat16.
         device: "cpu", "cuda", "cuda:0", ...
-        seed: int, for "tiny".
+        seed: int, of random weights.
 
     Returns: (Qwen3ForCausalLM in evaluation mode, tokenizer with left padding and a pad token).
 
@@ -126,8 +129,9 @@ def load_model(name_or_path, dtype=torch.float32, device="cpu", seed=0):
     """
     dtype = _dtype(dtype)
     device = _device(device)
-    if name_or_path == "tiny":
-        return tiny_model(seed, dtype=dtype).to(device), tiny_tokenizer()
+    if name_or_path in (TINY, REAL_SHAPE):
+        config = tiny_config() if name_or_path == TINY else real_shape_config()
+        return tiny_model(seed, config, dtype).to(device), tiny_tokenizer()
     name = os.fspath(name_or_path)
     local = _is_folder(name)
     if local:
@@ -168,11 +172,16 @@ def _dtype(dtype):
     return dtype
 
 
-def _device(device):
+def as_device(device):
+    """torch.device of this name, whether it is here or not. Raises ModelError for what is no device."""
     try:
-        device = torch.device(device)
+        return torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise ModelError(f"device is {device!r}: use cpu, or cuda on a machine with a GPU") from error
+
+
+def _device(device):
+    device = as_device(device)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ModelError(f"device is {device}, but torch finds {torch.cuda.device_count()} GPUs here: use cpu")
     return device

@@ -31,10 +31,10 @@ import numpy as np
 import torch
 
 from grpo.advantages import group_relative_advantage
-from grpo.checks import as_count, as_nonnegative, as_positive
+from grpo.checks import as_count, as_nonnegative, as_positive, require_choice
 from grpo.objective import MAX_DELTA
 from grpo.qwen3.masks import masked_mean, masked_sum, require_mask
-from grpo.token_loss import AGGREGATES, KL_KINDS, LEVELS, require_choice
+from grpo.token_loss import AGGREGATES, KL_KINDS, LEVELS
 
 
 def token_weights(mask, aggregate, constant_length=None, dtype=torch.float32):

@@ -10,6 +10,9 @@ import numpy as np
 
 from grpo.rewards import reward_reasoning
 
+# By the names that the command line knows.
+REWARDS = ("strict", "math")
+
 
 def boxed_reward(completion, truth, finished=True):
     """1.0 if the completion ended by itself and the last box behind its thinking holds the truth, else 0.0.
@@ -26,6 +29,23 @@ def boxed_reward(completion, truth, finished=True):
     """
     score = reward_reasoning(completion, truth)
     return score if finished else 0.0
+
+
+def named_reward(name):
+    """The reward of a name: "strict" is `boxed_reward`, "math" a MathReward of its own, ready to judge.
+
+    Raises: ValueError for "math" without math-verify.
+    """
+    if name == "strict":
+        return boxed_reward
+    from grpo.qwen3.math_rewards import MathReward
+
+    reward = MathReward()
+    try:
+        reward.verifier  # noqa: B018  it is made here, and asks for math-verify
+    except ModuleNotFoundError as error:
+        raise ValueError(str(error)) from error
+    return reward
 
 
 class RandomReward:

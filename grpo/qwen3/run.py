@@ -41,14 +41,16 @@ class RunRecord:
 
     @classmethod
     def start(cls, trainer, out_dir):
-        """Claim the folder, and write reference and first checkpoint. Raises CheckpointError as RunFolder.claim."""
+        """Claim the folder, and write reference and first checkpoint. Raises as RunFolder.claim."""
         folder = RunFolder(out_dir, trainer.settings.keep_checkpoints)
-        folder.claim(_about(trainer))
-        if trainer.reference is not None:
-            with folder.disk_errors():
-                write_folder(folder.reference, lambda path: _save_model(trainer.reference, trainer.tokenizer, path))
-        record = cls(folder)
-        record.save(trainer)
+        folder.require_free()
+        with folder.hold():
+            folder.claim(_about(trainer))
+            if trainer.reference is not None:
+                with folder.disk_errors():
+                    write_folder(folder.reference, lambda path: _save_model(trainer.reference, trainer.tokenizer, path))
+            record = cls(folder)
+            record.save(trainer)
         return record
 
     def save(self, trainer):
@@ -83,9 +85,16 @@ class RunRecord:
 
 def resume_trainer(trainer_class, out_dir, problems, reward, device, changes):
     """See `Trainer.resume`."""
+    folder = RunFolder(out_dir)
+    if not folder.steps():
+        folder.newest()  # says what is wrong, and leaves the folder as it is
+    with folder.hold():
+        return _resumed(trainer_class, folder, problems, reward, device, changes)
+
+
+def _resumed(trainer_class, folder, problems, reward, device, changes):
     from grpo.qwen3.model import load_model
 
-    folder = RunFolder(out_dir)
     path, faults = folder.newest()
     state = json.loads((path / STATE).read_text(encoding="utf-8"))
     settings = changed_settings(GRPOSettings.from_dict(state["settings"]), changes)

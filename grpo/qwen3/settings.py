@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, fields, replace
 
-from grpo.checks import as_count, as_nonnegative, as_positive
+from grpo.checks import as_count, as_nonnegative, as_positive, require_choice
 from grpo.qwen3.prompts import PROMPT_STYLES
 from grpo.token_loss import AGGREGATES, KL_KINDS, LEVELS
 
@@ -129,8 +129,7 @@ class GRPOSettings:
             "prompt_style": tuple(PROMPT_STYLES),
         }
         for name, known in choices.items():
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name} is {getattr(self, name)!r}: choose {', '.join(map(repr, known))}")
+            require_choice(getattr(self, name), name, known)
         # JSON knows lists only; equality after a round trip needs the tuple back.
         object.__setattr__(self, "betas", _as_betas(self.betas))
 
@@ -152,18 +151,12 @@ class GRPOSettings:
         """Settings from a dict. Raises ValueError for a name that is no setting, or a bad value."""
         if not isinstance(values, dict):
             raise ValueError(f"the settings are {type(values).__name__}: pass an object of names and values")
-        known = {field.name for field in fields(cls)}
-        unknown = sorted(set(values) - known)
-        if unknown:
-            raise ValueError(f"unknown settings {', '.join(unknown)}: choose from {', '.join(sorted(known))}")
+        _require_known(values)
         return cls(**values)
 
     def changed(self, **changes):
         """A copy with some values replaced. Raises ValueError as the constructor does, and for unknown names."""
-        known = {field.name for field in fields(self)}
-        unknown = sorted(set(changes) - known)
-        if unknown:
-            raise ValueError(f"unknown settings {', '.join(unknown)}: choose from {', '.join(sorted(known))}")
+        _require_known(changes)
         return replace(self, **changes)
 
     @property
@@ -191,6 +184,13 @@ class GRPOSettings:
         if step >= self.warmup_steps:
             return self.learning_rate
         return self.learning_rate * (step + 1) / self.warmup_steps
+
+
+def _require_known(names):
+    known = {field.name for field in fields(GRPOSettings)}
+    unknown = sorted(set(names) - known)
+    if unknown:
+        raise ValueError(f"unknown settings {', '.join(unknown)}: choose from {', '.join(sorted(known))}")
 
 
 def _as_betas(betas):

@@ -9,29 +9,25 @@ from __future__ import annotations
 
 import copy
 import math
-import time
-from dataclasses import dataclass
+from contextlib import nullcontext
 
-import numpy as np
 import torch
 
-from grpo.advantages import zero_variance_fraction
+from grpo.qwen3.batch import Batch, Clock, Update, step_signals
 from grpo.qwen3.guards import ChangeWitness, NotFiniteError, memory_errors, require_trainable
 from grpo.qwen3.logprobs import completion_logprobs
-from grpo.qwen3.masks import masked_mean
 from grpo.qwen3.model import stop_ids as find_stop_ids
 from grpo.qwen3.objective import (
     group_advantages,
-    importance_weights,
     kl_in_reward,
-    loss_metrics,
     token_grpo_loss,
     token_weights,
 )
 from grpo.qwen3.precision import LossScaler
+from grpo.qwen3.prompt_order import PromptOrder
 from grpo.qwen3.prompts import encode_prompts
 from grpo.qwen3.run import RunRecord, resume_trainer
-from grpo.qwen3.sampler import Rollouts, sample
+from grpo.qwen3.sampler import sample
 from grpo.qwen3.settings import KL_IN_REWARD, GRPOSettings
 from grpo.qwen3.tokenizer import completion_text
 from grpo.rewards import score_completions
@@ -105,7 +101,7 @@ class Trainer:
         Raises: NotFiniteError before a step with a loss or a gradient that is not finite; OutOfMemoryError; ValueError
             for a reward that is not finite; CheckpointError if metrics.jsonl cannot be written.
         """
-        settings, clock = self.settings, _Clock()
+        settings, clock = self.settings, Clock()
         self.between_steps = False
         chosen = self.prompt_order.take(settings.prompts_per_step)
 
@@ -116,12 +112,12 @@ class Trainer:
         advantages = self.advantages(rewards, rollouts, ref_logps)
         weights = self.token_weights(rollouts.mask)
         # The log-probs captured while sampling are the old policy's. No inner update changes them.
-        batch = _Batch(rollouts, rollouts.logprobs.clone(), ref_logps, advantages, weights)
+        batch = Batch(rollouts, rollouts.logprobs.clone(), ref_logps, advantages, weights)
 
         micro_batches = self.micro_batches(advantages)
         updates = []
         for number in range(settings.inner_updates):
-            update = _Update()
+            update = Update()
             self.optimizer.zero_grad()
             for rows in micro_batches:
                 with self._memory_errors("training"):
@@ -129,7 +125,7 @@ class Trainer:
                     self.scaler.scale(loss).backward()
             self.take_step(update)
             updates.append(update)
-        return self._finish(_signals(batch, rewards, updates, settings) | clock.read())
+        return self._finish(step_signals(batch, rewards, updates, settings) | clock.read())
 
     def sample(self, chosen):
         """Rollouts of the current policy: settings.group_size for each of the problems with these indices."""
@@ -252,17 +248,20 @@ class Trainer:
             callback: callable (trainer, signals) after each step; returning True ends the training early.
 
         Returns: list of dict, the signals of these steps.
+
+        Raises: as `step` and `save`; FolderInUse if another process trains in out_dir.
         """
         goal = self.settings.steps if steps is None else self.steps_done + steps
         start = len(self.history)
-        while self.steps_done < goal:
-            signals = self.step()
-            every = self.settings.checkpoint_every
-            if every and self.steps_done % every == 0:
-                self.save()
-            if callback is not None and callback(self, signals):
-                break
-        self.save()
+        with nullcontext() if self.record is None else self.record.folder.hold():
+            while self.steps_done < goal:
+                signals = self.step()
+                every = self.settings.checkpoint_every
+                if every and self.steps_done % every == 0:
+                    self.save()
+                if callback is not None and callback(self, signals):
+                    break
+            self.save()
         return self.history[start:]
 
     def save(self):
@@ -288,8 +287,8 @@ class Trainer:
             changes: settings that may change on the way: steps, checkpoint_every, keep_checkpoints,
                 micro_batch_size, chunk_size, checkpoint_layers, rollout_wave.
 
-        Raises: CheckpointError if there is no complete checkpoint; ValueError if the problems are other ones, or
-            another setting is to change.
+        Raises: CheckpointError if there is no complete checkpoint; FolderInUse if another process trains there;
+            ValueError if the problems are other ones, or another setting is to change.
         """
         return resume_trainer(cls, out_dir, problems, reward, device, changes)
 
@@ -333,29 +332,6 @@ class Trainer:
         return signals
 
 
-class PromptOrder:
-    """Which problems come next: every epoch takes each once, in an order of its own that depends on the seed only.
-
-    Args:
-        count: number of problems.
-        seed: int.
-        drawn: how many have been taken so far; all there is to save.
-    """
-
-    def __init__(self, count, seed, drawn=0):
-        self.count, self.seed, self.drawn = count, seed, drawn
-
-    def take(self, wanted):
-        """list of `wanted` indices; at the end of an epoch the next one goes on in the same batch."""
-        positions = range(self.drawn, self.drawn + wanted)
-        orders = {epoch: self._order(epoch) for epoch in {position // self.count for position in positions}}
-        self.drawn += wanted
-        return [int(orders[position // self.count][position % self.count]) for position in positions]
-
-    def _order(self, epoch):
-        return np.random.default_rng([self.seed, epoch]).permutation(self.count)
-
-
 def completion_texts(tokenizer, rollouts, stop_ids):
     """What the reward reads: the text of each completion, without its stop token and the padding.
 
@@ -363,112 +339,6 @@ def completion_texts(tokenizer, rollouts, stop_ids):
     """
     rows = zip(rollouts.completion_ids.tolist(), rollouts.lengths.tolist(), strict=True)
     return [completion_text(tokenizer, ids[:length], stop_ids) for ids, length in rows]
-
-
-@dataclass
-class _Batch:
-    """One iteration's constants, (N, C) or (N,) each. sampler_weights is None where sampling and training agree."""
-
-    rollouts: Rollouts
-    old_logps: torch.Tensor
-    ref_logps: torch.Tensor | None
-    advantages: torch.Tensor
-    weights: torch.Tensor
-    sampler_weights: torch.Tensor | None = None
-
-    def rows(self, rows):
-        """The same for some of the rollouts."""
-        parts = (self.old_logps, self.ref_logps, self.advantages, self.weights, self.sampler_weights)
-        return _Batch(self.rollouts.rows(rows), *(None if part is None else part[rows] for part in parts))
-
-    def correct(self, rows, logps, cap):
-        """Take these log-probs for the old policy's, and weigh the tokens by how far the sampler was off."""
-        if self.sampler_weights is None:
-            self.sampler_weights = torch.ones_like(self.old_logps)
-        part = self.rollouts.rows(rows)
-        self.old_logps[rows] = logps.detach()
-        self.sampler_weights[rows] = importance_weights(logps, part.logprobs, part.mask, cap)
-
-
-class _Update:
-    """What one optimizer step was made of, added up over its micro-batches."""
-
-    def __init__(self):
-        self.loss, self.gradient_norm, self.clipped, self.ratio_max, self.rollouts = 0.0, 0.0, 0.0, 0.0, 0
-        self.taken = True
-
-    def add(self, loss, new_logps, part, settings):
-        """Count a micro-batch in."""
-        mask = part.rollouts.mask
-        metrics = loss_metrics(
-            new_logps,
-            part.old_logps,
-            part.advantages,
-            mask,
-            level=settings.level,
-            clip_low=settings.clip_low,
-            clip_high=settings.clip_high,
-        )
-        self.rollouts += len(mask)
-        self.loss += float(loss.detach())
-        self.ratio_max = max(self.ratio_max, metrics["ratio_max"])
-        self.clipped += metrics["clip_fraction"] * _ratio_count(mask, settings.level)
-
-
-def _signals(batch, rewards, updates, settings):
-    rollouts, n_updates = batch.rollouts, len(updates)
-    ratios = n_updates * _ratio_count(rollouts.mask, settings.level)
-    trained = batch.advantages != 0
-    norms = [update.gradient_norm for update in updates if update.taken]
-    gap = None
-    if batch.sampler_weights is not None:
-        difference = (batch.old_logps - rollouts.logprobs).abs()
-        gap = float(masked_mean(difference[trained], rollouts.mask[trained]))
-    return {
-        "reward": float(rewards.mean()),
-        "zero_variance_share": zero_variance_fraction(rewards.cpu().numpy(), settings.group_size),
-        "entropy": -float(masked_mean(rollouts.logprobs, rollouts.mask)),
-        "kl": _kl(batch),
-        "clip_fraction": sum(update.clipped for update in updates) / ratios,
-        "gradient_norm": sum(norms) / len(norms) if norms else None,
-        "length": float(rollouts.lengths.double().mean()),
-        "truncation_rate": 1.0 - float(rollouts.finished.double().mean()),
-        "ratio_max": max(update.ratio_max for update in updates) or 1.0,  # without any rollout there is no ratio
-        "loss": updates[-1].loss,
-        "sampler_gap": gap,
-        "tokens": rollouts.tokens,
-        "trained_rollouts": updates[-1].rollouts,
-        "skipped_updates": n_updates - len(norms),
-    }
-
-
-def _kl(batch):
-    """Mean k3 per token of the sampling policy against the reference."""
-    if batch.ref_logps is None:
-        return None
-    captured = batch.rollouts.logprobs
-    return loss_metrics(captured, captured, batch.advantages, batch.rollouts.mask, batch.ref_logps)["kl"]
-
-
-def _ratio_count(mask, level):
-    return int(mask.sum()) if level == "token" else len(mask)
-
-
-class _Clock:
-    """Seconds since it was made, on the clock and of this process's processors."""
-
-    def __init__(self):
-        self.wall, self.cpu, self.sampling = time.perf_counter(), time.process_time(), 0.0
-
-    def sampled(self):
-        self.sampling = time.perf_counter() - self.wall
-
-    def read(self):
-        return {
-            "cpu_seconds": time.process_time() - self.cpu,
-            "wall_seconds": time.perf_counter() - self.wall,
-            "sampling_seconds": self.sampling,
-        }
 
 
 def _checked_problems(problems, settings):

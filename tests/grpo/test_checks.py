@@ -11,6 +11,7 @@ from grpo.checks import (
     as_mask,
     as_nonnegative,
     as_positive,
+    require_choice,
     require_same_length,
 )
 
@@ -121,3 +122,9 @@ def test_same_length_lists_all_lengths():
     require_same_length(prompts=[], rewards=())
     with pytest.raises(ValueError, match=r"lengths differ \(prompts: 2, rewards: 1, ids: 2\)"):
         require_same_length(prompts=[1, 2], rewards=[3], ids=[4, 5])
+
+
+def test_require_choice():
+    assert require_choice("b", "letter", ("a", "b")) is None
+    with pytest.raises(ValueError, match=r"^letter is 'c': choose 'a', 'b'$"):
+        require_choice("c", "letter", ("a", "b"))

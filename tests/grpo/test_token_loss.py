@@ -13,7 +13,6 @@ from grpo.token_loss import (
     LEVELS,
     kl_in_reward,
     log_ratios,
-    require_choice,
     token_grpo_gradient,
     token_grpo_loss,
     token_weights,
@@ -79,12 +78,6 @@ def test_weights_errors():
         token_weights(MASK, "token_mean", 3)
     with pytest.raises(ValueError, match="constant_length is 0: it must be at least 1"):
         token_weights(MASK, "constant", 0)
-
-
-def test_require_choice():
-    assert require_choice("b", "letter", ("a", "b")) is None
-    with pytest.raises(ValueError, match=r"^letter is 'c': choose 'a', 'b'$"):
-        require_choice("c", "letter", ("a", "b"))
 
 
 # --- ratios ---------------------------------------------------------------------------------------------------

@@ -24,7 +24,8 @@ import grpo.qwen3 as package
 from grpo.qwen3.checkpoint import CheckpointError
 from grpo.qwen3.trainer import Trainer
 
-MODULES = {str(Path(package.__file__).parent / f"{name}.py") for name in ("trainer", "run", "checkpoint", "health")}
+COUNTED = ("trainer", "batch", "prompt_order", "run", "checkpoint", "folder_lock", "health")
+MODULES = {str(Path(package.__file__).parent / f"{name}.py"): name for name in COUNTED}
 STEPS = 5
 
 
@@ -40,14 +41,15 @@ def work(folder):
 
 
 def attempt(folder, die_at=None, seconds=None):
-    """One child. Returns: (whether it came to the end, number of events it counted, None if it was killed)."""
+    """One child. Returns: (whether it came to the end, as `count_events`; None if it was killed)."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reader)
         try:
             events = count_events(lambda: work(folder), die_at)
-            os.write(writer, str(events).encode())
+            with os.fdopen(writer, "w") as pipe:
+                json.dump(events, pipe)
             os._exit(0)
         except BaseException as error:
             print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
@@ -61,17 +63,22 @@ def attempt(folder, die_at=None, seconds=None):
         events = pipe.read()
     if os.WIFEXITED(status) and os.WEXITSTATUS(status):
         raise SystemExit(f"a child failed in {folder}")
-    return os.WIFEXITED(status), int(events) if events else None
+    return os.WIFEXITED(status), json.loads(events) if events else None
 
 
 def count_events(function, die_at):
-    """Call it, and count the events inside our package; at number `die_at` this process is gone."""
-    counted = 0
+    """Call it, and count the events inside our package; at number `die_at` this process is gone.
+
+    Returns: (how many there were, the numbers of those in the module that writes checkpoints).
+    """
+    counted, saving = 0, []
 
     def profile(frame, kind, argument):
         nonlocal counted
         if frame.f_code.co_filename in MODULES:
             counted += 1
+            if MODULES[frame.f_code.co_filename] == "checkpoint":
+                saving.append(counted)
             if counted == die_at:
                 os.kill(os.getpid(), signal.SIGKILL)
 
@@ -80,7 +87,7 @@ def count_events(function, die_at):
         function()
     finally:
         sys.setprofile(None)
-    return counted
+    return counted, saving
 
 
 def outcome(folder):
@@ -98,7 +105,7 @@ def main(root):
     rng = random.Random(1)
     alone = root / "alone"
     started = time.perf_counter()
-    done, total = attempt(alone)
+    done, (total, saving) = attempt(alone)
     duration = time.perf_counter() - started
     assert done
     expected = outcome(alone)
@@ -106,7 +113,10 @@ def main(root):
     for number in range(14):
         folder, kills, torn, starts = root / f"run-{number}", 0, 0, []
         for _ in range(2):
-            limits = {"die_at": rng.randint(1, total)} if number < 10 else {"seconds": rng.uniform(0.0, duration)}
+            if number < 10:  # every second one somewhere in a checkpoint
+                limits = {"die_at": rng.choice(saving) if number % 2 else rng.randint(1, total)}
+            else:
+                limits = {"seconds": rng.uniform(0.0, duration)}
             done, _ = attempt(folder, **limits)
             kills += not done
             torn += any(folder.rglob(".unfinished*"))

@@ -137,9 +137,22 @@ def test_a_file_that_cannot_be_read(tmp_path):
         "x" * 5000: "'xxx.{1,70} is no path of a file: File name too long",
         "~nobody-of-this-name/x.json": "is no path of a file: Could not determine home directory",
         "MATH-500": "there is no file MATH-500: check the path, or pass a hub name",
+        "folder/b.csv": "there is no file folder/b.csv",  # no data set either: it ends like a file
+        "some/folder/MATH-500": "there is no file some/folder/MATH-500",
     }.items():
         with pytest.raises(BenchmarkError, match=message):
             load_benchmark(source)
+
+
+def test_a_bad_row_of_parquet_is_numbered(tmp_path):
+    path = write(tmp_path / "a.parquet", [ROWS[0], {"problem": "How much?", "answer": " "}])
+    with pytest.raises(BenchmarkError, match=r"a\.parquet, row 2: answer is ' ', not a text"):
+        load_benchmark(path)
+
+
+def test_a_whole_solution_is_cut_down_to_its_answer(tmp_path):
+    rows = [{"problem": "a", "solution": r"So \boxed{7}."}, {"problem": "b", "solution": "3 + 4 = 7\n#### 7"}]
+    assert load_benchmark(write(tmp_path / "a.jsonl", rows)) == [TextProblem("a", "7"), TextProblem("b", "7")]
 
 
 def test_parquet_that_is_none(tmp_path, monkeypatch):
@@ -204,6 +217,12 @@ def test_no_hub_and_no_library(monkeypatch):
     monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
     with pytest.raises(BenchmarkError, match=r"Hugging Face hub \(ConnectionError\): check the name and the network"):
         load_benchmark("someone/MATH-500")
+    for error in (RuntimeError("a bug"), ValueError("a name"), KeyError("split")):
+        monkeypatch.setattr(
+            huggingface_hub, "snapshot_download", lambda *a, error=error, **k: (_ for _ in ()).throw(error)
+        )
+        with pytest.raises(BenchmarkError, match=rf"Hugging Face hub \({type(error).__name__}\): check the name"):
+            load_benchmark("someone/MATH-500")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(BenchmarkError, match="need huggingface_hub: pip install huggingface_hub, or pass a file"):
         load_benchmark("someone/MATH-500")

@@ -138,7 +138,7 @@ def test_an_abandoned_start_with_something_else_in_it_is_kept(tmp_path):
 def test_a_start_that_died_before_its_first_file_is_free(tmp_path):
     (tmp_path / ".unfinished-run.json").write_text("{")
     RunFolder(tmp_path).claim({"number": 1})
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoints", "run.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "checkpoints", "run.json"]
 
 
 def test_a_run_is_not_started_twice_unless_the_first_start_never_got_anywhere(tmp_path):

@@ -14,9 +14,11 @@ from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parent))
 from micro_run import PROBLEMS, digits_reward, micro_model, same_weights, weights
+from other_process import other_process, says
 
 import grpo.cli
-from grpo.qwen3 import command
+from grpo.qwen3 import command, live, rewards
+from grpo.qwen3 import model as models
 from grpo.qwen3.health import read_signals
 from grpo.qwen3.model import load_model
 from grpo.qwen3.plot import PANELS, plot_health, running_mean
@@ -62,7 +64,7 @@ def micro(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def varied_reward(monkeypatch):
     """An untrained model boxes nothing: pay for digits instead."""
-    monkeypatch.setattr(command, "boxed_reward", digits_reward)
+    monkeypatch.setattr(rewards, "boxed_reward", digits_reward)
 
 
 def test_a_whole_run(micro, tmp_path):
@@ -195,7 +197,7 @@ def test_a_plan_alone_takes_no_step(micro, tmp_path, monkeypatch):
 
 
 def test_the_plan_of_a_rehearsal_needs_no_weights(monkeypatch, tmp_path):
-    monkeypatch.setattr(command, "tiny_model", lambda *a, **k: pytest.fail("weights"))
+    monkeypatch.setattr(models, "tiny_model", lambda *a, **k: pytest.fail("weights"))
     numbers, card = tmp_path / "plan.json", ("--device", "cuda", "--precision", "float16", "--rollout-dtype", "float16")
     status, output = call("--model", "real-shape", "--plan", "--max-memory", "15GB", *card, "--json", numbers)
     assert status == 0 and "of 15.0 GB, 13.8 GB are planned" in output
@@ -209,7 +211,7 @@ def test_a_rehearsal_runs_with_coins_for_rewards(monkeypatch, tmp_path):
     """The same way through the command, with a small shape."""
     from grpo.qwen3.model import tiny_config
 
-    monkeypatch.setattr(command, "real_shape_config", lambda: tiny_config(vocab_size=500, layers=1))
+    monkeypatch.setattr(models, "real_shape_config", lambda: tiny_config(vocab_size=500, layers=1))
     numbers, out = tmp_path / "run.json", tmp_path / "run"
     run = ("--model", "real-shape", "--prompts", 2, "--group-size", 2, "--max-new-tokens", 4, "--steps", 2, "--seed", 3)
     status, output = call(*run, "--json", numbers, "--out", out)
@@ -256,6 +258,7 @@ def test_skipped_updates_are_named_in_the_text(micro, monkeypatch):
         (["--resume", "--out", "no_such_run"], "no_such_run holds no run"),
         (["--resume", "--dry-run", "--out", "x"], "--dry-run and --plan keep nothing"),
         (["--resume", "--plan", "--out", "x"], "--dry-run and --plan keep nothing"),
+        (["--plan", "--device", "warp"], "device is 'warp'"),
         (["--precision", "half"], "precision is 'half': choose 'float32', 'bfloat16', 'float16'"),
         (["--wave", "0"], "--wave"),
         (["--max-memory", "a lot"], "the memory is 'a lot': write a number and a unit, such as 15GB"),
@@ -385,6 +388,23 @@ def test_a_resume_keeps_to_its_run(micro, tmp_path):
     assert call(*resume)[0] == 0
 
 
+def test_two_processes_do_not_go_on_with_one_run(micro, tmp_path, monkeypatch):
+    out = tmp_path / "run"
+    assert call(*micro[0], "--steps", 1, "--out", out)[0] == 0
+    held, resume = [], Trainer.resume
+
+    def watched(*arguments, **options):
+        held.append(says(out))  # before the checkpoint is read: later both might have read the same one
+        return resume(*arguments, **options)
+
+    monkeypatch.setattr(Trainer, "resume", watched)
+    with other_process(out):
+        status, output = call("--out", out, "--resume", "--steps", 2)
+    assert status == 2 and f"another process writes into {out}, and two would spoil" in output and held == []
+    assert [row["step"] for row in read_signals(out / "metrics.jsonl")] == [1]
+    assert call("--out", out, "--resume", "--steps", 2)[0] == 0 and held == ["kept out"]
+
+
 def test_a_damaged_checkpoint_is_passed_over_and_said(micro, tmp_path):
     assert call(*micro[0], "--out", tmp_path / "run")[0] == 0
     (tmp_path / "run" / "checkpoints" / "step-000003" / "optimizer.safetensors").write_bytes(b"")
@@ -413,7 +433,7 @@ def test_a_run_that_cannot_go_on_ends_with_status_1(micro, tmp_path, monkeypatch
     assert status == 1 and "out of memory while sampling: lower rollout_wave (now 8), then max_new_tokens (6)" in output
 
     with monkeypatch.context() as patch:
-        patch.setattr(command, "boxed_reward", lambda *rollout: float("nan"))
+        patch.setattr(rewards, "boxed_reward", lambda *rollout: float("nan"))
         status, output = call(*micro[0], "--out", tmp_path / "run3")
     assert status == 1 and "rewards[0] is nan" in output
 
@@ -424,7 +444,7 @@ def test_a_run_that_cannot_go_on_ends_with_status_1(micro, tmp_path, monkeypatch
 
 
 def test_a_sick_run_is_told_so_once(micro, monkeypatch):
-    monkeypatch.setattr(command, "boxed_reward", lambda *rollout: 0.0)
+    monkeypatch.setattr(rewards, "boxed_reward", lambda *rollout: 0.0)
     status, output = call(*micro[0])
     assert status == 0
     assert (
@@ -489,7 +509,7 @@ def test_the_picture_is_whole_at_any_time(tmp_path, monkeypatch):
 
 
 def test_times_are_readable():
-    assert [command.readable_seconds(value) for value in (3.4, 200, 14_700)] == ["3 s", "3 min 20 s", "4 h 5 min"]
+    assert [live.readable_seconds(value) for value in (3.4, 200, 14_700)] == ["3 s", "3 min 20 s", "4 h 5 min"]
 
 
 def test_the_default_settings_of_a_published_model():
@@ -504,7 +524,7 @@ def test_signals_outside_the_main_thread_are_left_alone():
     seen = []
 
     def run():
-        with command.stop_request(Console(quiet=True)) as stop:
+        with live.stop_request(Console(quiet=True)) as stop:
             seen.append(stop.asked)
 
     thread = threading.Thread(target=run)

@@ -2,6 +2,7 @@
 
 import io
 import math
+import re
 
 import pytest
 import torch
@@ -9,16 +10,15 @@ from rich.console import Console
 
 from grpo.expressions import paired_difference
 from grpo.qwen3 import answers as module
+from grpo.qwen3 import controls as controls_module
 from grpo.qwen3.answers import Answer
 from grpo.qwen3.arithmetic import load_arithmetic
+from grpo.qwen3.control_tables import compare_rows, comparison_table, controls_table
 from grpo.qwen3.controls import (
     Control,
     asked,
     can_read,
-    compare_rows,
-    comparison_table,
     control_row,
-    controls_table,
     default_controls,
     generator_for,
     run_controls,
@@ -80,6 +80,7 @@ def test_a_chat_model_thinks(tiny, style):
 
 def test_one_way_of_asking():
     assert asked("base") == Control("base prompt", "base")
+    assert asked("base", 2).votes == 2
     assert asked("base", 4, 1.0) == Control("base prompt, majority of 4", "base", votes=4, temperature=1.0)
 
 
@@ -136,6 +137,23 @@ def test_each_control_is_asked_as_it_says(tiny, monkeypatch):
     assert [row.name for row in rows] == ["plain prompt", "<think> forced", "<think> forced, majority of 2"]
 
 
+def test_a_control_hands_on_all_it_is_and_its_time_is_that_of_all_batches(monkeypatch):
+    seen = []
+
+    def batches(model, tokenizer, problems, **options):
+        seen.append(options)
+        for took in (1.0, 2.5):
+            yield [[Answer("", None, 0.0, 3, True)] * options["votes"]], took
+
+    monkeypatch.setattr(controls_module, "answer_batches", batches)
+    control = Control("a", "step_by_step", "<think>", votes=2, temperature=0.4)
+    rows = run_controls(None, None, PROBLEMS[:2], controls=[control], max_new_tokens=8, batch_size=4, rollout_dtype=7)
+    (options,) = seen
+    names = ("style", "forced_prefix", "votes", "temperature", "max_new_tokens", "batch_size", "rollout_dtype")
+    assert [options[name] for name in names] == ["step_by_step", "<think>", 2, 0.4, 8, 4, 7]
+    assert [made.seconds for made in rows] == [3.5]
+
+
 def test_rows_agree_with_evaluate_and_repeat(tiny):
     def length(text, truth, finished):
         return len(text) / 1000
@@ -176,6 +194,7 @@ def test_a_row_is_plain_data_without_texts():
     }
     summary = made.summary()
     assert summary["name"] == "a" and summary["vote_rewards"] == ((1.0, 1.0), (0.0, 0.0))
+    assert row("a", [1.0], seconds=0.5).tokens_per_second == 20
     assert "text" not in str(summary) and math.isnan(row("a", [1.0], seconds=0.0).tokens_per_second)
 
 
@@ -188,7 +207,9 @@ def test_two_ways_on_the_same_problems():
     assert (first.difference, first.low, first.high) == (expected.mean, expected.low, expected.high)
     assert first.difference == pytest.approx(0.2) and (first.only_first, first.only_second) == (1, 2)
     text = shown(comparison_table(pairs))
-    assert "+0.200" in text and "only 1st" in text
+    interval = re.escape(f"{expected.low:+.3f}..{expected.high:+.3f}")
+    assert re.search(rf"│ a +│ b +│ +\+0\.200 │ +{interval} │ +1 │ +2 │", text)
+    assert "only 1st" in text
     assert compare_rows(rows[:1]) == []
 
 
@@ -197,6 +218,8 @@ def test_the_table():
     assert "4 problems, measured here" in text
     for cell in ("asked so", "0.500", "0.150..0.850", "10.0", "1.000", "2.0", "20"):
         assert cell in text
+    text = shown(controls_table([row("vote", [1, 0], votes=3)]))
+    assert re.search(r"│ vote +│ +0\.000 │ .* │ +10\.0 │ +1\.000 │", text)  # tokens of an answer, not of a problem
 
 
 def test_published_figures_are_marked_as_what_they_are():
@@ -205,3 +228,4 @@ def test_published_figures_are_marked_as_what_they_are():
     assert max(figure.standard_error for figure in PUBLISHED) == pytest.approx(2.234, abs=1e-3)
     text = shown(published_table())
     assert "PUBLISHED figures, not measured here" in text and "one run each" in text and "15.2 %" in text
+    assert re.search(r"│ base model +│ +15\.2 % │ +1\.6 │", text)

@@ -1,6 +1,7 @@
 """`grpo evaluate`: options, tables, the folder of answers, and the way back after a kill."""
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -11,10 +12,13 @@ from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parent))
 from micro_run import micro_model
+from other_process import other_process, says
 
 import grpo.cli
 from grpo.qwen3 import answers as answers_module
 from grpo.qwen3 import evaluate_command as command
+from grpo.qwen3 import model as models
+from grpo.qwen3 import rewards
 from grpo.qwen3.answers import Answer
 from grpo.qwen3.arithmetic import load_arithmetic
 from grpo.qwen3.checkpoint import CheckpointError
@@ -53,7 +57,7 @@ def varied(monkeypatch):
     def reward(text, truth, finished):
         return sum(map(ord, text)) % 10 / 10
 
-    monkeypatch.setattr(command, "boxed_reward", reward)
+    monkeypatch.setattr(rewards, "boxed_reward", reward)
 
 
 def texts(rows):
@@ -144,11 +148,11 @@ def test_random_weights_are_called_so():
 def test_the_real_shape_has_its_seed_and_a_tokenizer(monkeypatch):
     made = []
 
-    def tiny_model(seed, config):
+    def tiny_model(seed, config, dtype):
         made.append((seed, config.hidden_size, config.vocab_size))
         return micro_model()[0]
 
-    monkeypatch.setattr(command, "tiny_model", tiny_model)
+    monkeypatch.setattr(models, "tiny_model", tiny_model)
     status, output = call("--model", "real-shape", "--limit", 2, "--max-new-tokens", 2, "--seed", 4)
     assert status == 0 and made == [(4, 1024, 151_936)] and "real-shape, whose weights are random" in output
 
@@ -317,9 +321,41 @@ def test_another_evaluation_or_somebody_elses_folder_is_refused(micro, tmp_path)
     assert status == 2 and "holds no evaluation to resume" in output
 
 
+def test_two_processes_do_not_answer_into_one_folder(micro, tmp_path, monkeypatch):
+    out, held, prompts = tmp_path / "out", [], answers_module.answer_prompts
+
+    def watched(*arguments, **options):
+        held.append(says(out))
+        return prompts(*arguments, **options)
+
+    monkeypatch.setattr(answers_module, "answer_prompts", watched)
+    assert call("--model", micro, "--limit", 1, "--max-new-tokens", 2, "--out", out)[0] == 0 and held == ["kept out"]
+    with other_process(out):
+        status, output = call("--model", micro, "--limit", 1, "--max-new-tokens", 2, "--out", out, "--resume")
+    assert status == 2 and f"another process writes into {out}, and two would spoil" in output
+
+
 def test_another_device_may_go_on(tmp_path):
     EvaluationFolder(tmp_path / "out", {"seed": 1, "device": "cpu"})
     EvaluationFolder(tmp_path / "out", {"seed": 1, "device": "cuda"}, resume=True)
+
+
+def test_every_setting_is_compared_as_json_has_it(tmp_path):
+    made = {"seed": 1, "controls": ({"name": "a"},), "device": "cpu"}
+    EvaluationFolder(tmp_path / "out", made)
+    EvaluationFolder(tmp_path / "out", made, resume=True)  # a tuple was written as a list
+    with pytest.raises(ValueError, match="has split None, not 'test': give the same options"):
+        EvaluationFolder(tmp_path / "out", {**made, "split": "test"}, resume=True)
+    del made["seed"]
+    with pytest.raises(ValueError, match="has seed 1, not None: give the same options"):
+        EvaluationFolder(tmp_path / "out", made, resume=True)
+
+
+def test_a_batch_is_on_the_disk_before_the_next_one_begins(tmp_path, monkeypatch):
+    folder, written = EvaluationFolder(tmp_path / "out", {}), []
+    monkeypatch.setattr(os, "fsync", lambda handle: written.append(os.fstat(handle).st_size))
+    folder.append("plain", 0, [[Answer("t", None, 0.5, 3, True)]], 1.0)
+    assert written == [(tmp_path / "out" / "answers.jsonl").stat().st_size] and written[0] > 0
 
 
 def test_whole_batches_come_back(tmp_path):
@@ -379,6 +415,8 @@ def changed(number, **fields):
         (changed(1, seconds=float("nan")), "line 2 has seconds nan"),
         (changed(1, problem=False), "line 2 has problem False"),
         (changed(1, reward=True), "line 2 has reward True"),
+        (changed(1, reward=float("nan")), "line 2 has reward nan"),
+        (changed(1, reward=float("inf")), "line 2 has reward inf"),
         (changed(1, finished=1), "line 2 has finished 1"),
         (changed(1, answer=3), "line 2 has answer 3"),
         (changed(1, text=3), "line 2 has text 3"),

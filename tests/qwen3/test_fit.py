@@ -2,8 +2,8 @@
 
 import pytest
 
-from grpo.qwen3.fit import FitError, fit_to_memory, micro_batches, parse_bytes, usable_bytes, wave_sizes
-from grpo.qwen3.memory import memory_plan
+from grpo.qwen3.fit import FitError, _remedies, fit_to_memory, micro_batches, parse_bytes, usable_bytes, wave_sizes
+from grpo.qwen3.memory import memory_plan, readable_bytes
 from grpo.qwen3.model import real_shape_config, tiny_config
 from grpo.qwen3.settings import GRPOSettings
 
@@ -61,6 +61,13 @@ def test_sizes_as_people_write_them(text, count):
 def test_what_is_no_size_is_named(text):
     with pytest.raises(ValueError, match="write a number and a unit, such as 15GB"):
         parse_bytes(text)
+
+
+def test_a_budget_that_leaves_nothing_for_tensors_is_refused():
+    """A twentieth and 500 MB are not planned with: of 526,315,790 bytes exactly 0 are left, of one more byte 1."""
+    assert usable_bytes(526_315_791) == 1 and usable_bytes(10**9) == 450_000_000
+    with pytest.raises(FitError, match=r"526\.3 MB are not enough for torch itself"):
+        usable_bytes(526_315_790)
 
 
 def test_waves_and_micro_batches_are_tried_from_the_fastest_on():
@@ -184,3 +191,70 @@ def test_the_memory_it_asks_for_is_enough():
 def test_a_tiny_model_on_a_laptop():
     chosen = fit(2, GRPOSettings(), 12, tiny_config())
     assert chosen.settings == GRPOSettings().changed(micro_batch_size=128)
+
+
+def test_half_precision_is_explained_as_far_as_it_goes():
+    asked = RUN.changed(rollout_dtype="bfloat16")
+    said = fit(80, asked, keep=("rollout_dtype",), half="bfloat16", device="cuda").choices
+    assert said[0].startswith("precision bfloat16, which this GPU computes fast. ")
+    assert not any("emulate" in one for one in said)  # it need not: that is its own format
+    said = fit(30, keep=("precision",), **T4).choices[0]
+    assert said.startswith("rollout_dtype float16, because this GPU has no bfloat16 of its own. ")  # no loss to scale
+    assert "; the loss is scaled so that small gradients survive" in fit(30, **T4).choices[0]
+
+
+def test_every_sentence_has_its_numbers():
+    chosen = fit(12.5, **T4)
+    whole = memory_plan(real_shape_config(), chosen.settings.changed(rollout_wave=None), 150, "cuda")
+    cache = readable_bytes(whole["KV cache"].sampling)
+    assert f"would take {readable_bytes(whole.sampling)}, {cache} of them keys and values" in chosen.choices[2]
+    why = ", since without that not even one group fits"
+    in_one_pass = chosen.settings.changed(micro_batch_size=None, checkpoint_layers=False)
+    needed = readable_bytes(memory_plan(real_shape_config(), in_one_pass, 150, "cuda").training)
+    assert f"(about a third more work){why}: " in chosen.choices[3]
+    assert chosen.choices[3].endswith(f"; in one pass, keeping everything, it would be {needed}")
+    again = fit(400, RUN.changed(checkpoint_layers=True), keep=("checkpoint_layers",)).choices[2]
+    assert "all 64 rollouts in one backward pass, computing every layer again" in again and why not in again
+    assert "in one pass, keeping everything" in again
+    kept = fit(18, keep=("checkpoint_layers",)).choices[2]
+    assert "keeping what every layer computed" in kept and "in one pass, keeping everything" in kept
+    assert "in one pass, keeping everything" not in fit(400).choices[2]
+
+
+TOKENS, WAVES, ROWS = "lower max_new_tokens (512)", "lower rollout_wave (64)", "lower micro_batch_size (64)"
+HALF = "set {} to 'bfloat16' or 'float16'"
+SMALL = {"rollout_wave": 1, "micro_batch_size": 1, "checkpoint_layers": True}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "helps"),
+    [
+        ("reference", {}, ["set kl_coef to 0, which needs no reference"]),
+        ("KV cache", {}, [WAVES, HALF.format("rollout_dtype"), TOKENS]),
+        ("KV cache", {"rollout_wave": 1, "rollout_dtype": "float16"}, [TOKENS]),
+        ("drawing a token", {"rollout_wave": 8}, ["lower rollout_wave (8)"]),
+        ("drawing a token", SMALL, []),
+        ("attention of a step", {}, [WAVES, TOKENS]),
+        ("weights for sampling", {}, ["set rollout_dtype to 'float32', which on a GPU needs no copy"]),
+        ("running the prompts", {}, ["take shorter prompts"]),
+        ("activations", {}, [ROWS, "turn on checkpoint_layers", HALF.format("precision"), TOKENS]),
+        ("activations", {**SMALL, "precision": "bfloat16"}, [TOKENS]),
+        ("gradients inside a layer", {}, [ROWS, TOKENS]),
+        ("logits", {}, ["lower chunk_size"]),
+        ("a layer computed again", {}, [ROWS, HALF.format("precision"), TOKENS]),
+        ("last norm", {"micro_batch_size": 2}, ["lower micro_batch_size (2)", TOKENS]),
+        ("last norm", {}, [ROWS, TOKENS]),
+        ("layers in half precision", {}, ["turn on checkpoint_layers"]),
+        ("layers in half precision", SMALL, []),
+        ("gradient of the embedding", {}, []),
+    ],
+)  # fmt: skip
+def test_what_helps_against_each_item(name, changes, helps):
+    assert _remedies(name, RUN.changed(**changes)) == helps
+    assert memory_plan(tiny_config(), RUN, 12)[name]  # it is an item of the plan
+
+
+def test_a_reference_is_blamed_only_where_there_is_one():
+    with pytest.raises(FitError) as error:
+        fit(5)
+    assert "kl_coef" not in str(error.value) and "What helps: a smaller model, or " in str(error.value)

@@ -1,7 +1,9 @@
 """The memory plan against what torch really allocates."""
 
 import io
+import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,8 @@ from micro_run import PROBLEMS, digits_reward, micro_model, settings
 from rich.console import Console
 
 from grpo.qwen3.decode import DecodeWeights, KVCache
-from grpo.qwen3.logprobs import completion_logprobs
-from grpo.qwen3.memory import BYTES, MOMENTS, memory_plan, memory_table, readable_bytes
+from grpo.qwen3.logprobs import KEEP_BYTES, completion_logprobs
+from grpo.qwen3.memory import BYTES, MOMENTS, MemoryItem, MemoryPlan, memory_plan, memory_table, readable_bytes
 from grpo.qwen3.model import real_shape_config, tiny_config
 from grpo.qwen3.sampler import Rollouts
 from grpo.qwen3.settings import GRPOSettings
@@ -288,3 +290,75 @@ def test_readable_bytes():
         "5.6 GB",
         "7800.0 GB",
     ]
+
+
+# Worked out by hand for a shape whose numbers are all different.
+ODD = ModelShape(
+    vocabulary=50, hidden=64, intermediate=96, layers=3, heads=4, kv_heads=2, head_dim=24, tied=False
+)  # queries 96, keys 48
+FEW = {"prompts_per_step": 2, "group_size": 3, "max_new_tokens": 5, "kl_coef": 0.0}
+WIDTH = 7
+
+
+def odd_item(name, device="cpu", shape=ODD, **changes):
+    return memory_plan(shape, GRPOSettings(**{**FEW, **changes}), WIDTH, device)[name]
+
+
+def test_a_phase_counts_its_own_bytes_and_the_larger_phase_is_the_peak():
+    item = MemoryItem("a", 9, 7, "")
+    assert (item.at("decode"), item.at("update")) == (9, 7)
+    assert MemoryPlan((item,)).peak == 9 and MemoryPlan((MemoryItem("a", 7, 9, ""),)).peak == 9
+
+
+def test_sampling_by_hand():
+    prompts, rollouts = 2, 6
+    for dtype, each in (("float32", 4), ("bfloat16", 2)):
+        prefill = prompts * WIDTH * (3 * 64 * 4 + 4 * 96 * each)
+        assert odd_item("running the prompts", rollout_dtype=dtype).sampling == prefill
+        attention = rollouts * 4 * (WIDTH + 5) * (3 * each + 4)
+        assert odd_item("attention of a step", rollout_dtype=dtype).sampling == attention
+    # Logits as they come; in float32 and divided by the temperature, unless they are that already; exponentials.
+    for dtype, temperature, each in (
+        ("float32", 1.0, 4 + 4),
+        ("float32", 0.9, 4 + 4 + 4),
+        ("bfloat16", 1.0, 2 + 4 + 4),
+        ("bfloat16", 0.9, 2 + 4 + 4),
+    ):
+        drawn = odd_item("drawing a token", rollout_dtype=dtype, temperature=temperature)
+        assert drawn.sampling == rollouts * 50 * each
+    assert odd_item("KV cache", rollout_wave=3).formula.endswith("a wave of 1 prompts, 3 rollouts")
+    assert "wave" not in odd_item("KV cache").formula
+
+
+def test_training_by_hand():
+    tokens, seen = 2 * WIDTH + 6 * 4, 6 * (WIDTH + 4)
+    for precision, each in (("float32", 4), ("bfloat16", 2)):
+        gradients = tokens * (4 * 64 + 2 * 96 * each) + 4 * 64 * 96
+        assert odd_item("gradients inside a layer", precision=precision).training == gradients
+    # On a GPU every query head has keys and values of its own.
+    apart = odd_item("activations", "cuda").training - odd_item("activations").training
+    assert apart == 3 * seen * 4 * 2 * (96 - 48)
+    assert odd_item("activations", "cpu:0") == odd_item("activations")
+    added_up = {"micro_batch_size": 2}
+    tied = replace(ODD, tied=True)
+    name = "gradient of the output matrix"
+    assert odd_item(name, **added_up).moments == odd_item(name, shape=tied).moments == ("scoring", "layers")
+    assert odd_item(name, shape=tied, **added_up).moments == ("scoring", "layers", "embedding")
+
+
+def test_logits_by_hand():
+    scored = 6 * 5
+    row = KEEP_BYTES // scored // 4 * 4  # as large as they may be to be kept; a piece has 16 tokens at least
+    kept = odd_item("logits", shape=replace(ODD, vocabulary=row // 4))
+    assert kept.training == (16 + scored) * row and "kept" in kept.formula
+    row += 4
+    assert scored * row > KEEP_BYTES
+    assert odd_item("logits", shape=replace(ODD, vocabulary=row // 4)).training == 2 * 16 * row
+
+
+def test_nothing_is_written_as_nothing():
+    assert [readable_bytes(count) for count in (999, 1000, 10**6)] == ["999 B", "1.0 kB", "1.0 MB"]
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(memory_table(memory_plan(ODD, GRPOSettings(**FEW), WIDTH)))
+    text = console.export_text()
+    assert "gradients" in text and not re.search(r"\b0 B", text)

@@ -89,6 +89,17 @@ def test_the_real_shape_without_its_weights():
     assert 2 * 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim == 114_688
 
 
+def test_the_real_shape_by_name_has_random_weights_and_the_tiny_tokenizer(monkeypatch):
+    monkeypatch.setattr(model_module, "real_shape_config", lambda: tiny_config(vocab_size=500, layers=1))
+    model, tokenizer = load_model("real-shape", dtype="float64", seed=3)
+    assert model.config.vocab_size == 500 and model.dtype == torch.float64 and not model.training
+    assert tokenizer.get_vocab() == tiny_tokenizer().get_vocab()
+    again, other = load_model("real-shape", dtype="float64", seed=3)[0], load_model("real-shape", seed=4)[0]
+    assert torch.equal(model.lm_head.weight, again.lm_head.weight)
+    assert not torch.equal(model.lm_head.weight, other.lm_head.weight.double())
+    assert "device is 'warp'" in refused("real-shape", device="warp")
+
+
 def test_a_local_folder_round_trips(saved):
     model, tokenizer = load_model(saved)
     for name, weight in tiny_model(5).named_parameters():

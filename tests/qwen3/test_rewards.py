@@ -1,10 +1,12 @@
 """Rewards of the Qwen3 chapters: only a closed thought, a strict last box and a proper end pay."""
 
+import importlib.util
 import json
 
 import pytest
 
-from grpo.qwen3.rewards import RandomReward, boxed_reward
+from grpo.qwen3.math_rewards import MathReward
+from grpo.qwen3.rewards import REWARDS, RandomReward, boxed_reward, named_reward
 
 
 @pytest.mark.parametrize(
@@ -66,3 +68,16 @@ def test_a_coin_goes_on_where_its_state_was_taken():
     other = RandomReward(9)
     other.load_state_dict(state)
     assert [other("", "1") for _ in range(20)] == expected
+
+
+def test_rewards_by_name(monkeypatch):
+    assert REWARDS == ("strict", "math") and named_reward("strict") is boxed_reward
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match="math-verify is not installed"):
+        named_reward("math")
+
+
+def test_every_math_reward_by_name_is_one_of_its_own():
+    pytest.importorskip("math_verify")
+    first, second = named_reward("math"), named_reward("math")
+    assert isinstance(first, MathReward) and first is not second and first.verifier is not second.verifier

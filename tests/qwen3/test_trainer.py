@@ -14,7 +14,8 @@ import grpo.qwen3.trainer as trainer_module
 from grpo import group_relative_advantage, kl_k3
 from grpo.qwen3.guards import NotFiniteError, OutOfMemoryError
 from grpo.qwen3.health import diagnose, read_signals
-from grpo.qwen3.trainer import PromptOrder, Trainer, completion_texts
+from grpo.qwen3.prompt_order import PromptOrder
+from grpo.qwen3.trainer import Trainer, completion_texts
 from grpo.token_loss import kl_in_reward, log_ratios, token_grpo_gradient, token_grpo_loss
 
 

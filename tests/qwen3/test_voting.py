@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from grpo.qwen3 import answers as module
+from grpo.qwen3 import voting
 from grpo.qwen3.answers import Answer, boxed_answer
 from grpo.qwen3.arithmetic import load_arithmetic
 from grpo.qwen3.evaluate import evaluate, wilson_interval
@@ -201,3 +202,70 @@ def test_votes_need_randomness(tiny):
     for options, message in (({"votes": 0}, "votes is 0"), ({"votes": 2, "batch_size": 0}, "batch_size is 0")):
         with pytest.raises(ValueError, match=message):
             evaluate_votes(*tiny, PROBLEMS, generator=torch.Generator(), **options)
+
+
+def test_every_option_reaches_the_answers_and_the_count(monkeypatch):
+    options = {
+        "max_new_tokens": 9,
+        "forced_prefix": "<think>",
+        "batch_size": 7,
+        "style": "base",
+        "ends": frozenset({3}),
+        "rollout_dtype": torch.bfloat16,
+        "temperature": 0.3,
+    }
+    asked = []
+
+    def batches(model, tokenizer, problems, **given):
+        asked.append(given)
+        yield [boxes("0.5", "7", "1/2")], 1.0
+
+    class Equal:
+        """A reward that knows that 0.5 and 1/2 are one number."""
+
+        class verifier:
+            @staticmethod
+            def scores(later, earlier):
+                return [
+                    Judged(float({one, two} == {r"\boxed{1/2}", "0.5"}), "")
+                    for one, two in zip(later, earlier, strict=True)
+                ]
+
+        def __call__(self, completion, truth, finished):
+            return float("0.5" in completion)
+
+    generator, reward = torch.Generator(), Equal()
+    monkeypatch.setattr(voting, "answer_batches", batches)
+    found = evaluate_votes(None, None, PROBLEMS[:1], 3, reward=reward, generator=generator, **options)
+    (given,) = asked
+    assert given.pop("generator_at")(5) is generator
+    assert given == {**options, "votes": 3, "reward": reward}
+    assert found.winners == ("0.5",) and found.accuracy == 1.0 and found.agreement == pytest.approx(2 / 3)
+
+
+def test_what_a_winner_is_worth_is_a_share_too():
+    with pytest.raises(ValueError, match=r"a reward of 2\.0 or 2\.0 is no share"):
+        count_votes([boxes("5", "5")], ["5"], reward=lambda *rollout: 2.0)
+
+
+def test_every_batch_has_its_generator_its_ends_and_its_time(monkeypatch):
+    clock, asked = iter([10.0, 10.5, 20.0, 22.0]), []
+
+    def prompts(model, tokenizer, some, truths, **options):
+        asked.append((truths, options["generator"], options["ends"]))
+        return [answer(r"\boxed{5}") for _ in some]
+
+    monkeypatch.setattr(module, "answer_prompts", prompts)
+    monkeypatch.setattr(module.time, "perf_counter", lambda: next(clock))
+    batches = module.answer_batches(
+        None,
+        tiny_tokenizer(),
+        PROBLEMS[:3],
+        temperature=1.0,
+        generator_at=lambda start: f"generator {start}",
+        batch_size=2,
+        ends={7},
+    )
+    assert [seconds for _, seconds in batches] == [0.5, 2.0]
+    truths = [problem.truth for problem in PROBLEMS[:3]]
+    assert asked == [(truths[:2], "generator 0", {7}), (truths[2:], "generator 2", {7})]
