@@ -3,14 +3,17 @@
 `grader grade` makes the same settings in code (grader/classroom/nbgrader_api.py).
 """
 
-from grader.classroom.nbgrader_api import course_config
+from pathlib import Path
 
+from grader.classroom.formgrader import formgrader_config
+
+here = Path(__file__).resolve().parent
 c = get_config()  # noqa: F821  (defined by nbgrader when it reads this file)
-c.merge(course_config())
+c.merge(formgrader_config(here / "grading"))
+c.CourseDirectory.root = str(here)
 c.CourseDirectory.course_id = "grpo-from-scratch"
 c.CourseDirectory.source_directory = "solutions"
 c.CourseDirectory.release_directory = "notebooks"
 c.CourseDirectory.submitted_directory = "grading/submitted"
 c.CourseDirectory.autograded_directory = "grading/autograded"
 c.CourseDirectory.feedback_directory = "grading/feedback"
-c.CourseDirectory.db_url = "sqlite:///grading/gradebook.db?timeout=60"  # a grading may be at work: wait for it

@@ -130,7 +130,7 @@ def hidden_in_page(graded: Any, outside: Outside, one: Any, seed: int) -> tuple[
         return ()
     staged = outside.work / "intake" / graded.submission.student_id / one.chapter / f"{one.chapter}.ipynb"
     found = []
-    leaked = holds_hidden(text, hidden_of(staged, one.chapter, seed))
+    leaked = holds_hidden(text, hidden_of(staged, one.chapter, seed, graded.submission.student_id))
     if leaked:
         found.append(f"its page shows what was drawn: {leaked[:60]}")
     own = "\n".join(cell.source for cell in nbformat.read(staged, as_version=4).cells)
@@ -140,17 +140,17 @@ def hidden_in_page(graded: Any, outside: Outside, one: Any, seed: int) -> tuple[
     return tuple(found)
 
 
-def hidden_of(staged: Path, chapter: str, seed: int) -> Hidden:
+def hidden_of(staged: Path, chapter: str, seed: int, student_id: str) -> Hidden:
     """Return what the checks of one submission drew: inputs, and what is right for them."""
     from grader.classroom.engine.records import the_secret
-    from grader.classroom.preprocessors import check_seed, content_digest
+    from grader.classroom.seeds import check_seed, content_digest
 
     secret = the_secret(staged.parent, seed)
     content = content_digest(nbformat.read(staged, as_version=4))
     hidden = Hidden()
     for name, exercise in EXERCISES.items():
         if exercise.chapter == chapter:
-            hidden |= _drawn(name, check_seed(secret, content, name))
+            hidden |= _drawn(name, check_seed(secret, content, name, student_id))
     return hidden
 
 

@@ -209,6 +209,8 @@ def grade(
     What has not changed since an earlier run in the same --work is taken over, so the same command goes on where one
     was stopped.
     """
+    from grader.classroom import engine  # noqa: F401  (first: it makes the imports below quicker)
+    from grader.classroom.class_tables import summary_line
     from grader.classroom.grading import GradingError, GradingStopped, grade_class
     from grader.classroom.intake import IntakeError, read_names, read_roster
     from grader.classroom.lateness import keep_policy, last_policy
@@ -242,14 +244,17 @@ def grade(
             except GradingStopped as stop:
                 graded, stopped = stop.graded, str(stop)
         keep_policy(work, late)
-        write_report(graded, out)
     except (IntakeError, GradingError, OSError) as error:
         console.print(str(error), style="red", markup=False, soft_wrap=True)
         raise typer.Exit(1) from None
+    try:
+        write_report(graded, out)
+    except OSError as error:
+        said = f"the grading is kept, but its report could not be written into {out} ({error})"
+        console.print(f"{said}; the same command tries again", style="red", markup=False, soft_wrap=True)
+        raise typer.Exit(1) from None
     console.print(*class_tables(graded), exercise_table(graded))
-    same = sum(not one.fresh for one in graded)
-    if same:
-        console.print(f"Taken over, since nothing has changed: {same} of {len(graded)} (--again grades them anew).")
+    console.print(summary_line(graded), markup=False, highlight=False, soft_wrap=True)
     console.print(f"Report: {out} (scores.csv, submissions.csv, class.html, feedback/)", markup=False, soft_wrap=True)
     if stopped:
         console.print(f"{stopped[0].upper()}{stopped[1:]}.", style="yellow", markup=False, soft_wrap=True)

@@ -18,6 +18,7 @@ from grader.classroom.statistics import (
     ExerciseSummary,
     course_order,
     duration,
+    hardly_handed_in,
     is_late,
     points_of,
     summaries,
@@ -70,14 +71,23 @@ def _head(graded: Sequence[Graded], chapters: Sequence[str]) -> str:
 
 
 def _look_at(found: Sequence[Graded], links: Links) -> str:
+    alike: dict[tuple[str, str, str], list[Graded]] = {}
+    for one in found:  # what is wrong with all that somebody handed in is said once
+        alike.setdefault((one.submission.student, one.state, _why(one)), []).append(one)
     rows = [
-        f"<tr><td>{_name(one, links)}</td><td>{escape(one.submission.chapter)}</td>"
-        f'<td><span class="state {_word(one.state)}">{escape(one.state)}</span></td><td>{_why(one)}</td></tr>'
-        for one in found
+        f"<tr><td>{escape(student)}</td><td>{'<br>'.join(_of_chapter(one, links) for one in same)}</td>"
+        f'<td><span class="state {_word(state)}">{escape(state)}</span></td><td>{why}</td></tr>'
+        for (student, state, why), same in alike.items()
     ]
     if not rows:
         return "<h2>To look at</h2>\n<p>Nothing failed, nothing needs a review, nothing was flagged.</p>"
-    return f"<h2>To look at ({len(rows)})</h2>\n" + _table(("student", "chapter", "state", "why"), rows)
+    return f"<h2>To look at ({len(found)})</h2>\n" + _table(("student", "chapter", "state", "why"), rows)
+
+
+def _of_chapter(one: Graded, links: Links) -> str:
+    link = links.get((one.submission.student, one.submission.chapter))
+    chapter = escape(one.submission.chapter)
+    return f'<a href="{escape(_quoted(link))}">{chapter}</a>' if link else chapter
 
 
 def _why(one: Graded) -> str:
@@ -105,9 +115,12 @@ def _legend() -> str:
 
 def _chapter(chapter: str, graded: Sequence[Graded], found: Sequence[ExerciseSummary]) -> str:
     mine = [one for one in graded if one.submission.chapter == chapter and one.state != "missing"]
-    missing = sum(one.submission.chapter == chapter and one.state == "missing" for one in graded)
-    told = f"{_count(len(mine), 'submission')}" + (f", {missing} missing" if missing else "")
-    out = [f"<section>\n<h3>{escape(chapter)} <small>{told}</small></h3>"]
+    missing = [one for one in graded if one.submission.chapter == chapter and one.state == "missing"]
+    out = [f"<section>\n<h3>{escape(chapter)} <small>{_count(len(mine), 'submission')}</small></h3>"]
+    if missing:
+        names = ", ".join(escape(one.submission.student) for one in missing)
+        accident = " (hardly anybody handed this in)" if hardly_handed_in([*mine, *missing]) else ""
+        out.append(f"<details><summary>{len(missing)} missing{accident}</summary><p>{names}</p></details>")
     if not mine:
         return "\n".join([*out, "<p>Nobody handed it in.</p>\n</section>"])
     rows = [_exercise(summary) for summary in found]

@@ -22,12 +22,13 @@ def points_plot(points: Sequence[tuple[float | None, int]], name: str) -> str:
     if not known or not most:
         return ""
     figure, axes = _axes()
-    edges = np.linspace(0, most, min(BINS, most) + 1)
+    top = max(most, *known)  # extra credit goes beyond
+    edges = np.linspace(0, top, min(BINS, most) + 1)
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.hist(known, bins=edges, color=BAR, rwidth=0.88)
     median = float(np.median(known))
     axes.axvline(median, color=INK, linewidth=1, linestyle=(0, (3, 2)))
-    axes.set(xlim=(0, most), xlabel=f"points (of {most}); dashed: the median, {median:g}", ylabel="submissions")
+    axes.set(xlim=(0, top), xlabel=f"points (of {most}); dashed: the median, {median:g}", ylabel="submissions")
     return _svg(figure, f"points-{name}", f"Points in {name}: median {median:g} of {most}")
 
 

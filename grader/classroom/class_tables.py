@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from rich.markup import escape
 from rich.table import Table
 
-from grader.classroom.states import Graded
-from grader.classroom.statistics import course_order, duration, is_late, points_of, summaries
+from grader.classroom.states import NOT_YET, Graded
+from grader.classroom.statistics import course_order, duration, hardly_handed_in, is_late, points_of, summaries
 
 MOST_ROWS = 60  # beyond it, rows that say nothing but points are counted instead of shown
 MOST_NAMES = 12
@@ -29,7 +30,11 @@ def _chapter_table(chapter: str, graded: Sequence[Graded]) -> Table:
     if folded:
         below.append(f"{len(folded)} more were graded without a remark (submissions.csv)")
     if missing:
-        below.append(f"missing: {len(missing)} ({_names(missing)})")
+        below.append(f"missing: {len(missing)} of {len(mine)} ({_names(missing)})")
+    others = [other for other in course_order(graded) if other != chapter]
+    if others and hardly_handed_in(mine):
+        options = " ".join(f"--chapter {other}" for other in others)
+        below.append(f"hardly anybody handed this in; was it by accident? Then grade with {options}")
     table = Table("student", "points", "state", "reason", title=chapter, title_justify="left")
     table.caption, table.caption_justify = escape("\n".join(below)) or None, "left"
     for one in rows:
@@ -43,6 +48,19 @@ def _chapter_table(chapter: str, graded: Sequence[Graded]) -> Table:
         said = escape("; ".join(filter(None, reasons)))
         table.add_row(escape(one.submission.student), f"{shown}/{most}", one.state, said, style=style)
     return table
+
+
+def summary_line(graded: Sequence[Graded]) -> str:
+    """Say in a line what became of all submissions: graded now, taken over, failed, missing, to be reviewed."""
+    states = Counter(one.state for one in graded)
+    with_grades = [one for one in graded if one.state in ("graded", "needs review")]
+    now = sum(one.fresh for one in with_grades)
+    parts = [f"{now} graded now", f"{len(with_grades) - now} taken over (nothing has changed)"]
+    parts += [f"{states[state]} {state}" for state in ("failed", "missing", NOT_YET)]
+    said = [part for part in parts if not part.startswith("0 ")] or ["nothing"]
+    need = states["needs review"]
+    review = f"; {need} of the graded {'needs' if need == 1 else 'need'} review" if need else ""
+    return f"{len(graded)} submission{'' if len(graded) == 1 else 's'}: {', '.join(said)}{review}."
 
 
 def _lateness(one: Graded) -> str:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from grader.classroom.intake_names import Person, tidy, who_is_who
-from grader.classroom.reports import SCORES, write_whole
 from grader.classroom.statistics import duration
+
+# The columns of a report that exports read.
+SCORES = ("student", "chapter", "exercise", "points", "max_points", "result", "mistake")
+SUBMISSIONS = (
+    "student", "chapter", "state", "reason", "penalty", "late", "late_seconds", "flags", "number", "feedback", "intake",
+)  # fmt: skip
 
 
 class ExportError(Exception):
@@ -30,7 +36,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Result:
-    """One student's chapter, as the report has it. `number` is the student's on the learning platform, or empty."""
+    """One student's chapter, as the report has it.
+
+    `late` is "yes" or empty, `late_seconds` how late, 0 where that is not known. `number` is the student's on the
+    learning platform, or empty. `intake` is what was handed in: "found", "failed" (refused) or "missing".
+    """
 
     student: str
     chapter: str
@@ -41,6 +51,14 @@ class Result:
     number: str
     feedback: str
     lines: tuple[Line, ...]
+    late_seconds: float = 0.0
+    flags: str = ""
+    intake: str = "found"
+
+    @property
+    def refused(self) -> bool:
+        """True where what was handed in could not be used, or nothing was: to be handed in again."""
+        return self.intake in ("failed", "missing")
 
     @property
     def most(self) -> float:
@@ -58,49 +76,86 @@ class Result:
     def why_not(self) -> str:
         """Why there are no points."""
         lost = ", ".join(line.exercise for line in self.lines if line.points is None)
-        return f"{self.state}: {self.reason}" if self.state in ("failed", "missing") else f"no result of {lost}"
+        if lost and self.state in ("graded", "needs review"):
+            return f"no result of {lost}"
+        return f"{self.state}: {self.reason}" if self.reason else self.state
 
 
 def read_report(report: Path) -> list[Result]:
     """Return the results in a report's folder.
 
     Raises:
-        ExportError: there is none, or it is not of this version.
+        ExportError: there is none, it is not of this version, or something has changed it.
     """
-    try:
-        scores = _dicts(report / "scores.csv")
-        submissions = _dicts(report / "submissions.csv")
-        lines: dict[tuple[str, str], list[Line]] = {}
-        for row in scores:
-            points = float(row["points"]) if row["points"] else None
-            line = Line(row["exercise"], points, float(row["max_points"]), row["result"], row["mistake"])
-            lines.setdefault((row["student"], row["chapter"]), []).append(line)
-        return [
+    lines: dict[tuple[str, str], list[Line]] = {}
+    for number, row in _rows(report / "scores.csv", SCORES):
+        where = f"{report / 'scores.csv'}, line {number}"
+        points = _number(row, "points", where) if row["points"] else None
+        line = Line(row["exercise"], points, _number(row, "max_points", where), row["result"], row["mistake"])
+        lines.setdefault((row["student"], row["chapter"]), []).append(line)
+    results = []
+    for number, row in _rows(report / "submissions.csv", SUBMISSIONS):
+        where = f"{report / 'submissions.csv'}, line {number}"
+        words = (row[key] for key in ("student", "chapter", "state", "reason"))
+        results.append(
             Result(
-                row["student"],
-                row["chapter"],
-                row["state"],
-                row["reason"],
-                float(row["penalty"] or 0),
+                *words,
+                _number(row, "penalty", where),
                 row["late"],
                 row["number"],
                 row["feedback"],
                 tuple(lines.get((row["student"], row["chapter"]), ())),
+                _number(row, "late_seconds", where),
+                row["flags"],
+                row["intake"],
             )
-            for row in submissions
-        ]
+        )
+    return results
+
+
+def _rows(path: Path, wanted: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Return the rows of a report's file, each with the number of its (last) line."""
+    again = "run `grader grade` again, with --out if the report is not in grading/report"
+    try:
+        text = path.read_bytes().decode("utf-8-sig")  # line ends as they are: a reason may hold some
     except OSError as error:
-        raise ExportError(f"{report} holds no report ({error.strerror}); run `grader grade` first") from None
-    except (KeyError, ValueError, TypeError, csv.Error) as error:
         raise ExportError(
-            f"{report} holds no report of this version ({error}); scores.csv begins with {', '.join(SCORES)}. "
-            "Run `grader grade` again"
+            f"{path.parent} holds no report: {path.name} cannot be read ({error.strerror}). Run `grader grade` first, "
+            "or name the folder of a report with --report"
         ) from None
+    except UnicodeDecodeError:
+        raise ExportError(f"{path} is not in UTF-8: a spreadsheet may have saved it; {again}") from None
+    reader = csv.DictReader(io.StringIO(text, newline=""))
+    try:
+        header = reader.fieldnames or ()
+        lacking = [name for name in wanted if name not in header]
+        if lacking and ";" in text.partition("\n")[0]:
+            raise ExportError(f"{path} is separated by semicolons: a spreadsheet has saved it; {again}")
+        if lacking:
+            raise ExportError(
+                f"{path} has no column {lacking[0]!r}, so it is not a report of this version; {again}"
+                if header
+                else f"{path} is empty; {again}"
+            )
+        rows = []
+        for row in reader:
+            if None in row or None in row.values():
+                raise ExportError(f"{path}, line {reader.line_num}: not as many fields as columns; {again}")
+            rows.append((reader.line_num, {key: _plain(value) for key, value in row.items()}))
+    except csv.Error as error:
+        raise ExportError(f"{path} is no CSV file ({error}); {again}") from None
+    return iter(rows)
 
 
-def _dicts(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        return [{key: _plain(value) for key, value in row.items()} for row in csv.DictReader(file)]
+def _number(row: dict[str, str], name: str, where: str) -> float:
+    """Return a field's number, 0 where it is empty."""
+    try:
+        number = float(row[name] or 0)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ExportError(f"{where}: {name} is {row[name]!r}, no number; run `grader grade` again, or correct it there")
+    return number
 
 
 def _plain(text: str) -> str:
@@ -121,7 +176,7 @@ def of_chapter(results: Sequence[Result], chapter: str) -> list[Result]:
         raise ExportError(f"the report has several chapters ({', '.join(known)}); say which with --chapter")
     chapter = chapter or known[0]
     if chapter not in known:
-        raise ExportError(f"the report has no chapter {chapter!r}; it has {', '.join(known)}")
+        raise ExportError(f"the report has no chapter {chapter!r} (--chapter); it has {', '.join(known)}")
     return [result for result in results if result.chapter == chapter]
 
 
@@ -146,7 +201,7 @@ class Sheet:
             data = path.read_bytes()
             text = data.decode("utf-8-sig")
         except OSError as error:
-            raise ExportError(f"{path} cannot be read ({error.strerror})") from None
+            raise ExportError(f"{path} cannot be read ({error.strerror}); give the file as you downloaded it") from None
         except UnicodeDecodeError:
             raise ExportError(
                 f"{path} is not in UTF-8; download it again, and do not save it with a spreadsheet"
@@ -165,13 +220,12 @@ class Sheet:
             rows, delimiter, newline, data.startswith(b"\xef\xbb\xbf"), first.startswith('"') and first.count('"') >= 4
         )
 
-    def write(self, path: Path) -> None:
-        """Write it whole."""
+    def text(self) -> str:
+        """Return it as the platform's own file would be."""
         file = io.StringIO(newline="")
         quoting = csv.QUOTE_ALL if self.quote_all else csv.QUOTE_MINIMAL
         csv.writer(file, delimiter=self.delimiter, lineterminator=self.newline, quoting=quoting).writerows(self.rows)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, ("\ufeff" if self.bom else "") + file.getvalue())
+        return ("\ufeff" if self.bom else "") + file.getvalue()
 
     def column(self, *names: str) -> int | None:
         """Return the index of the first of these columns that there is, whatever the case of its letters."""
@@ -185,8 +239,9 @@ class Sheet:
 
 @dataclass(frozen=True)
 class Filled:
-    """What an export did: whom it gave points, whom it left as they were and why, and what it could not place."""
+    """A platform's file, filled in: `text`, and whom it gives points, whom not and why, and what it could not place."""
 
+    text: str
     written: tuple[str, ...]
     left: tuple[tuple[str, str], ...]  # (name, why)
     unknown: tuple[str, ...]  # in the report, not in the file
@@ -243,6 +298,6 @@ def comment(result: Result) -> str:
         word = line.mistake or ("" if line.result == "right" else line.result)
         lines.append(f"{line.exercise}: {points}" + (f" ({word})" if word else ""))
     if result.penalty:
-        late = f" ({duration(float(result.late))})" if result.late.replace(".", "").isdigit() else ""
+        late = f" ({duration(result.late_seconds)})" if result.late_seconds else ""
         lines.append(f"late{late}: -{result.penalty:g}")
     return "\n".join(lines)

@@ -29,9 +29,9 @@ KEEP = ("EX", "N/A")
 
 
 def fill_canvas(
-    results: Sequence[Result], gradebook: Path, out: Path, column: str = "", names: dict[str, str] | None = None
+    results: Sequence[Result], gradebook: Path, column: str = "", names: dict[str, str] | None = None
 ) -> Filled:
-    """Write `out`: the gradebook with the points of `results` (of one chapter) in one column, all else unchanged.
+    """Return the gradebook with the points of `results` (of one chapter) in one column, all else unchanged.
 
     Points are put on the scale of the column's Points Possible. Who has no result, is excused or is not assigned
     keeps what stands there.
@@ -39,7 +39,6 @@ def fill_canvas(
     Args:
         results: of one chapter.
         gradebook: as downloaded.
-        out: the file to write.
         column: the title of the column, or its number; default: the one whose title names the chapter.
         names: {name or number on Canvas: name on the roster}.
 
@@ -51,7 +50,7 @@ def fill_canvas(
     family, given = sheet.column("LastName"), sheet.column("FirstName")
     if sheet.column("ID") is None or (first is None and (family is None or given is None)):
         raise ExportError(f"{gradebook} is no gradebook of Canvas: its columns Student and ID are missing")
-    place = _column(sheet, column, results[0].chapter)
+    place = _column(sheet, gradebook, column, results[0].chapter)
     top = next((i for i, row in enumerate(sheet.rows) if row and row[0].strip().casefold() == "points possible"), None)
     try:
         possible = number_in(sheet.field(sheet.rows[top], place)) if top is not None else None
@@ -79,15 +78,14 @@ def fill_canvas(
             row += [""] * (place + 1 - len(row))
             row[place] = scaled(result.points, result.most, possible)
             written.append(student["name"])
-    sheet.write(out)
     used = {id(result) for result in found.values()}
     unknown = tuple(result.student for result in results if id(result) not in used and result.state != "missing")
     most = results[0].most
     note = "" if possible == most else f"{most:g} points became {possible:g}, the Points Possible of the column"
-    return Filled(tuple(written), tuple(left), unknown, note)
+    return Filled(sheet.text(), tuple(written), tuple(left), unknown, note)
 
 
-def _column(sheet: Sheet, wanted: str, chapter: str) -> int:
+def _column(sheet: Sheet, gradebook: Path, wanted: str, chapter: str) -> int:
     header = sheet.rows[0]
     titles = {
         index: title.strip()
@@ -104,9 +102,14 @@ def _column(sheet: Sheet, wanted: str, chapter: str) -> int:
         fits = [i for i, title in titles.items() if _letters(chapter) in _letters(title)]
     if len(fits) == 1:
         return fits[0]
+    if not titles:
+        raise ExportError(
+            f"{gradebook} has no column of an assignment (their titles end in a number, like 'Week 2 (78)'); make the "
+            "assignment in Canvas and export the gradebook again"
+        )
     which = f"{len(fits)} columns fit" if fits else "no column fits"
     raise ExportError(
-        f"{which} {wanted or chapter!r}; say which with --column, by its title or its number: "
+        f"{gradebook}: {which} {wanted or chapter!r}; say which with --column, by its title or its number: "
         + "; ".join(titles.values())
     )
 

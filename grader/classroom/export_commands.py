@@ -14,9 +14,12 @@ export = typer.Typer(
     no_args_is_help=True, help="Take the grades of a report to Canvas, Moodle, Gradescope or GitHub Classroom."
 )
 
-Report = Annotated[Path, typer.Option(help="The report of `grader grade`.")]
-Chapter = Annotated[str, typer.Option(help="The chapter; needed where the report has several.")]
+Report = Annotated[Path, typer.Option(help="The folder with the report of `grader grade`.")]
+Chapter = Annotated[str, typer.Option(help="Only this chapter; needed where the report has several.")]
 Names = Annotated[Path | None, typer.Option(help="CSV: name or number on the platform, name in the report.")]
+Force = Annotated[
+    bool, typer.Option("--force", help="Replace whatever file is there. What this export made it replaces anyway.")
+]
 REPORT = GRADING / "report"
 
 
@@ -28,12 +31,12 @@ def canvas(
     chapter: Chapter = "",
     column: Annotated[str, typer.Option(help="The assignment's column: its title or its number.")] = "",
     names: Names = None,
+    force: Force = False,
 ) -> None:
     """Fill the points of one chapter into one column of a Canvas gradebook; nothing else changes."""
-    from grader.classroom.export import of_chapter, read_report
     from grader.classroom.export_canvas import fill_canvas
 
-    _fill(lambda: fill_canvas(of_chapter(read_report(report), chapter), gradebook, out, column, _names(names)), out)
+    _fill("canvas", report, chapter, out, force, lambda results: fill_canvas(results, gradebook, column, _names(names)))
 
 
 @export.command()
@@ -48,65 +51,86 @@ def moodle(
     ] = None,
     grade_column: Annotated[str, typer.Option(help="What Moodle calls it in your language.")] = "Grade",
     feedback_column: Annotated[str, typer.Option(help="The same.")] = "Feedback comments",
+    force: Force = False,
 ) -> None:
     """Fill grades and feedback comments of one chapter into a Moodle grading worksheet; nothing else changes."""
-    from grader.classroom.export import of_chapter, read_report
     from grader.classroom.export_moodle import fill_moodle
 
-    _fill(
-        lambda: fill_moodle(
-            of_chapter(read_report(report), chapter),
-            worksheet,
-            out,
-            _names(names),
-            grade_column,
-            feedback_column,
-            max_grade,
-        ),
-        out,
-    )
+    def fill(results):
+        return fill_moodle(results, worksheet, _names(names), grade_column, feedback_column, max_grade)
+
+    _fill("moodle", report, chapter, out, force, fill)
 
 
 @export.command()
 def gradescope(
-    out: Annotated[Path, typer.Option(help="results.json for one student, or a folder for all.")] = Path("gradescope"),
+    out: Annotated[
+        Path, typer.Option(help="results.json for one student (a name that ends in .json), or a folder for all.")
+    ] = Path("gradescope"),
     report: Report = REPORT,
     student: Annotated[str, typer.Option(help="Only this student.")] = "",
     chapter: Chapter = "",
+    force: Force = False,
 ) -> None:
-    """Write results.json as a Gradescope autograder leaves it, one a student."""
-    from grader.classroom.export import of_chapter, read_report
+    """Write results.json as a Gradescope autograder leaves it, one a student; none where there is no result."""
     from grader.classroom.export_gradescope import write_gradescope
 
-    def write() -> list[Path]:
-        results = read_report(report)
-        return write_gradescope(of_chapter(results, chapter) if chapter else results, out, student)
-
-    written = _or_exit(write)
-    _say(f"{len(written)} written: {out}")
+    results, files = _or_exit(lambda: _begin("gradescope", report, chapter, force))
+    done = _or_exit(lambda: write_gradescope(results, out, files, student))
+    for name, why in done.zeros:
+        _say(f"0 points, and told what to hand in: {name} ({why})")
+    for name, why in done.left:
+        _say(f"no results.json: {name} ({why}). Gradescope will show that the autograder failed")
+    _say(f"{len(done.paths)} written: {out}")
+    if done.left:
+        raise typer.Exit(1)
 
 
 @export.command()
-def github(report: Report = REPORT) -> None:
-    """Print the points as GitHub Classroom reads them off the log of a workflow."""
+def github(
+    report: Report = REPORT,
+    student: Annotated[str, typer.Option(help="This student, where the report has several.")] = "",
+) -> None:
+    """Print one student's points, over all chapters, as GitHub Classroom reads them off the log of a workflow."""
     from grader.classroom.export import read_report
-    from grader.classroom.export_github import notices
+    from grader.classroom.export_github import notices, of_repository
 
-    for line in _or_exit(lambda: notices(read_report(report))):
+    lines = _or_exit(lambda: notices(of_repository(read_report(report), student)))
+    for line in lines:
         print(line)
+    if lines[0].startswith("::error"):
+        raise typer.Exit(1)
 
 
-def _fill(fill: Callable, out: Path) -> None:
-    done = _or_exit(fill)
+def _begin(platform: str, report: Path, chapter: str, force: bool):
+    """Return the results of one chapter, and what writes the files of this export."""
+    from grader.classroom.export import of_chapter, read_report
+    from grader.classroom.export_files import Files
+
+    results = of_chapter(read_report(report), chapter)
+    return results, Files(report, f"{platform} {results[0].chapter}", force)
+
+
+def _fill(platform: str, report: Path, chapter: str, out: Path, force: bool, fill: Callable) -> None:
+    def work():
+        results, files = _begin(platform, report, chapter, force)
+        files.claim([out])
+        done = fill(results)
+        if done.written:
+            files.write(out, done.text)
+        return done
+
+    done = _or_exit(work)
     if done.note:
         _say(f"Note: {done.note}.")
     for name, why in done.left:
         _say(f"left as it was: {name} ({why})")
     for name in done.unknown:
         _say(f"in the report, but not found in the file: {name} (--names says who is who)")
-    _say(f"{len(done.written)} filled in: {out}")
     if not done.written:
+        _say("nobody could be filled in, and nothing was written", style="red")
         raise typer.Exit(1)
+    _say(f"{len(done.written)} filled in: {out}")
 
 
 def _names(path: Path | None) -> dict[str, str]:

@@ -5,7 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from grader.classroom.export import Result
+from grader.classroom.export import ExportError, Result
+
+
+def of_repository(results: Sequence[Result], student: str = "") -> list[Result]:
+    """Return the results of one repository: those of `student`, or of the only one in the report.
+
+    Raises:
+        ExportError: nobody, or several to choose from; notices about a whole class would be one sum over all of it.
+    """
+    names = list(dict.fromkeys(result.student for result in results))
+    if student and student not in names:
+        raise ExportError(f"the report has nobody called {student!r} (--student); it has {', '.join(names[:10])}")
+    if not student and len(names) > 1:
+        raise ExportError(
+            f"the report has {len(names)} students. This export is for the workflow in one student's repository "
+            "(docs/classroom.yml): say which one with --student. For a class there are `grader export canvas`, moodle "
+            "and gradescope"
+        )
+    return [result for result in results if student in ("", result.student)]
 
 
 def notices(results: Sequence[Result]) -> list[str]:

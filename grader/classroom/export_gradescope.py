@@ -1,29 +1,55 @@
-"""Write results.json, what an autograder of Gradescope leaves in /autograder/results."""
+"""Write results.json, what an autograder of Gradescope leaves in /autograder/results.
+
+Gradescope wants a score in it, a number. What was refused, or never came, gets a 0 that says in its first line what to
+hand in. Where the grader has no result there is no results.json at all: Gradescope then shows the student that the
+autograder failed and takes no score, and what the command prints is shown to the instructor alone. Notes for the
+instructor go into a test that students never see.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from grader.classroom.export import ExportError, Line, Result
+from grader.classroom.export_files import Files
 from grader.classroom.intake_names import safe_id
-from grader.classroom.reports import write_whole
 from grader.exercises import EXERCISES
 
+LOOK = "Something came up in the grading of this that is not decided yet; your instructor will look at it."
+NOTES = "Notes for the instructor (students do not see this test)"
+OFF_ROSTER = "not on the roster"
 
-def gradescope_results(results: Sequence[Result]) -> dict:
-    """Return what Gradescope reads about one submission: the chapters of one student.
 
-    A submission that could not be graded says so in large letters and gets the score 0 that Gradescope asks for; an
-    exercise without a result is a test without points. Nothing of the inputs is in it that the report does not show.
+@dataclass(frozen=True)
+class Written:
+    """What became of each student: a file; a file with a 0 for what could not be read; no file, and why."""
+
+    paths: tuple[Path, ...]
+    zeros: tuple[tuple[str, str], ...]  # (name, why)
+    left: tuple[tuple[str, str], ...]  # (name, why)
+
+
+def gradescope_results(result: Result) -> dict:
+    """Return what Gradescope reads about one submission.
+
+    Raises:
+        ExportError: the grader has no result, so that there is no score to write.
     """
-    tests = [_test(line, result) for result in results for line in result.lines if result.state != "failed"]
-    failed = [result for result in results if result.state in ("failed", "missing")]
-    output = [f"{result.chapter}: NOT GRADED, {result.reason}. This is no result: hand in again." for result in failed]
-    output += [f"{r.chapter}: needs review: {r.reason}" for r in results if r.state == "needs review"]
-    output += [f"{r.chapter}: late, {r.penalty:g} points taken off" for r in results if r.penalty]
-    score = sum(max(0.0, sum(line.points or 0 for line in r.lines) - r.penalty) for r in results)
+    if result.refused:
+        score, output, tests = 0.0, _hand_in(result), []
+    elif result.points is None:
+        raise ExportError(f"{result.student}, {result.chapter}: no score, since {result.why_not}")
+    else:
+        score, tests = result.points, [_test(line, result) for line in result.lines]
+        output = [LOOK] if result.state == "needs review" else []
+        output += [f"late: {result.penalty:g} points taken off"] if result.penalty else []
+    notes = [f"{result.state}: {result.reason}" if result.reason else "", *result.flags.split("; ")]
+    if any(notes):
+        hidden = {"name": NOTES, "output": "\n".join(filter(None, notes)), "output_format": "text"}
+        tests.append({**hidden, "visibility": "hidden"})
     return {
         "score": round(score, 4),
         "output": "\n".join(output),
@@ -34,39 +60,65 @@ def gradescope_results(results: Sequence[Result]) -> dict:
     }
 
 
+def _hand_in(result: Result) -> list[str]:
+    """What to do comes first; then why, as far as it is about the file."""
+    first = f"Not graded: hand in your notebook of this chapter, {result.chapter}.ipynb."
+    about_the_file = "; ".join(part for part in result.reason.split("; ") if part != OFF_ROSTER)
+    return [first, f"What was handed in could not be used: {about_the_file}"] if about_the_file else [first]
+
+
 def _test(line: Line, result: Result) -> dict:
     exercise = EXERCISES.get(line.exercise)
     mistake = next((m.says for m in exercise.mistakes if m.name == line.mistake), "") if exercise else ""
-    says = "no result; this is not your doing" if line.points is None else line.result
-    test = {
+    return {
         "name": f"{result.chapter}: {line.exercise}",
         "max_score": line.max_points,
-        "output": f"{says}\n{line.mistake}: {mistake}" if line.mistake else says,
+        "score": line.points,
+        "status": "passed" if line.points >= line.max_points else "failed",
+        "output": f"{line.result}\n{line.mistake}: {mistake}" if line.mistake else line.result,
         "output_format": "text",
         "visibility": "visible",
     }
-    if line.points is not None:
-        test |= {"score": line.points, "status": "passed" if line.points >= line.max_points else "failed"}
-    return test
 
 
-def write_gradescope(results: Sequence[Result], out: Path, student: str = "") -> list[Path]:
+def write_gradescope(results: Sequence[Result], out: Path, files: Files, student: str = "") -> Written:
     """Write results.json for one student to the file `out`, or, for several, to the folder `out`/STUDENT/.
 
+    A results.json that an earlier export of this chapter wrote for somebody goes where there is no score any more.
+
+    Args:
+        results: of one chapter.
+        out: a file's name that ends in .json, or a folder.
+        files: what may be written.
+        student: only this one; "": all.
+
     Raises:
-        ExportError: nobody of this name is in the report, or `out` is a file's name and there are several.
+        ExportError: nobody of this name is in the report, `out` is a file's name and there are several, or a file is
+            there that this export has not made.
     """
-    names = list(dict.fromkeys(result.student for result in results))
+    names = [result.student for result in results]
     if student and student not in names:
-        raise ExportError(f"the report has nobody called {student!r}; it has {', '.join(names[:10])}")
-    chosen = [student] if student else names
-    if len(chosen) > 1 and out.suffix == ".json":
-        raise ExportError(f"the report has {len(chosen)} students; name a folder, or say which one with --student")
-    written = []
-    for name in chosen:
-        path = out if out.suffix == ".json" else out / safe_id(name) / "results.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        mine = [result for result in results if result.student == name]
-        write_whole(path, json.dumps(gradescope_results(mine), ensure_ascii=False, indent=1) + "\n")
-        written.append(path)
-    return written
+        more = f" and {len(names) - 10} others" if len(names) > 10 else ""
+        raise ExportError(f"the report has nobody called {student!r} (--student); it has {', '.join(names[:10])}{more}")
+    chosen = [result for result in results if student in ("", result.student)]
+    one_file = out.suffix.casefold() == ".json"
+    if len(chosen) > 1 and one_file:
+        raise ExportError(
+            f"the report has {len(chosen)} students and --out {out} is one file; name a folder, or say which student "
+            "with --student"
+        )
+    places = [out if one_file else out / safe_id(result.student) / "results.json" for result in chosen]
+    files.claim(places)
+    paths, zeros, left = [], [], []
+    for result, path in zip(chosen, places, strict=True):
+        try:
+            data = gradescope_results(result)
+        except ExportError:
+            path.unlink(missing_ok=True)  # else an older result would be taken for this one's
+            left.append((result.student, result.why_not))
+            continue
+        files.write(path, json.dumps(data, ensure_ascii=False, indent=1) + "\n")
+        paths.append(path)
+        if result.refused:
+            zeros.append((result.student, result.why_not))
+    return Written(tuple(paths), tuple(zeros), tuple(left))

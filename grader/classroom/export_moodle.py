@@ -29,18 +29,16 @@ GRADE, FEEDBACK, MAXIMUM, LOCKED = (
 def fill_moodle(
     results: Sequence[Result],
     worksheet: Path,
-    out: Path,
     names: dict[str, str] | None = None,
     grade_column: str = GRADE,
     feedback_column: str = FEEDBACK,
     possible: float | None = None,
 ) -> Filled:
-    """Write `out`: the worksheet with grades and comments of `results` (of one chapter), all else unchanged.
+    """Return the worksheet with grades and comments of `results` (of one chapter), all else unchanged.
 
     Args:
         results: of one chapter.
         worksheet: as downloaded.
-        out: the file to write.
         names: {name or number in Moodle: name on the roster}.
         grade_column, feedback_column: their titles, where Moodle speaks another language.
         possible: the assignment's maximum, where the worksheet has no column that says it.
@@ -96,7 +94,6 @@ def fill_moodle(
             if told is not None:
                 row[told] = escape(comment(result), quote=False).replace("\n", "<br>")
             written.append(label)
-    sheet.write(out)
     used = {id(result) for result in found.values()}
     unknown = tuple(result.student for result in results if id(result) not in used and result.state != "missing")
     most = results[0].most
@@ -104,7 +101,7 @@ def fill_moodle(
     notes += [
         "" if told is not None else f"there is no column {feedback_column!r}: switch feedback comments on in Moodle"
     ]
-    return Filled(tuple(written), tuple(left), unknown, "; ".join(filter(None, notes)))
+    return Filled(sheet.text(), tuple(written), tuple(left), unknown, "; ".join(filter(None, notes)))
 
 
 def _number(identifier: str) -> str:

@@ -9,6 +9,7 @@ import errno
 import importlib.util
 import logging
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -28,11 +29,13 @@ from grader.classroom.engine.gradebook import enter_chapter, grading_api, set_du
 from grader.classroom.engine.pool import Pool
 from grader.classroom.engine.records import Settings, the_secret
 from grader.classroom.engine.run import Run
+from grader.classroom.engine.trouble import Unusable, in_words, is_full, trouble_with
 from grader.classroom.intake import Submission, take_in
 from grader.classroom.lateness import LatenessError, policy_config, read_due
 from grader.classroom.nbgrader_api import CELL_SECONDS
 from grader.classroom.preprocessors import NOTEBOOK_SECONDS
 from grader.classroom.release import ReleaseError
+from grader.classroom.same_student import keep_names
 from grader.classroom.states import NOT_YET, Graded, Score
 from grader.exercises import EXERCISES
 from grader.judge.kernel import sweep
@@ -122,6 +125,7 @@ def grade_class(
                 sweep()
             found = take_in(submitted, work / "intake", chapters(), only or [], roster or [], names)
             _require_torch(submission.chapter for submission in found if submission.state == "found")
+            keep_names(work, found, names or {})
             secret = the_secret(work, seed)
             settings = Settings(
                 str(work.resolve()), secret, cell_seconds, notebook_seconds, sandbox, pictures, late_policy, container
@@ -135,19 +139,26 @@ def grade_class(
             return run.result()
     except (LatenessError, ReleaseError) as error:
         raise GradingError(str(error)) from None
-    except SQLAlchemyError as error:
-        raise GradingError(
-            f"the gradebook {work / 'gradebook.db'} cannot be used ({str(error).splitlines()[0]}); "
-            "move it away to start a new one, or restore a copy"
-        ) from None
+    except (SQLAlchemyError, Unusable) as error:
+        raise GradingError(in_words(getattr(error, "orig", None) or error, work)) from None
+    except OSError as error:
+        trouble = is_full(error) or (isinstance(error, shutil.Error) and trouble_with(work))
+        if not trouble:
+            raise
+        raise GradingError(in_words(error if is_full(error) else Unusable(trouble), work)) from None
 
 
 def _api_for(found: Sequence[Submission], settings: Settings, times: Mapping[str, datetime]) -> NbGraderAPI:
     """Return nbgrader's API with a gradebook that knows the chapters and when they were due."""
-    api = grading_api(settings)
+    api, work = grading_api(settings), Path(settings.work)
     known = list(dict.fromkeys(submission.chapter for submission in found))
-    for chapter in known:
-        enter_chapter(api, chapter, Path(settings.work))
+    try:
+        for chapter in known:
+            enter_chapter(api, chapter, work)
+    except ReleaseError:
+        if trouble := trouble_with(work):
+            raise Unusable(trouble) from None
+        raise
     set_due(api, {chapter: when for chapter, when in times.items() if chapter in known})
     return api
 
@@ -155,8 +166,12 @@ def _api_for(found: Sequence[Submission], settings: Settings, times: Mapping[str
 @contextmanager
 def _alone(work: Path) -> Iterator[None]:
     """Let one grading at a time use the folder; the system frees the lock when a process dies."""
-    work.mkdir(parents=True, exist_ok=True)
-    with (work / ".lock").open("a+b") as file:
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+        lock = (work / ".lock").open("a+b")
+    except (PermissionError, FileExistsError, NotADirectoryError) as error:
+        raise GradingError(f"{work} cannot be written ({error.strerror}); give --work another folder") from None
+    with lock as file:
         try:
             lock_file(file, wait=False)
         except OSError as error:

@@ -21,10 +21,12 @@ from nbformat import NotebookNode
 from nbgrader.utils import parse_utc
 
 from grader.classroom.intake_lms import handed_in
-from grader.classroom.intake_names import read_names, read_roster, safe_id, who_is_who
+from grader.classroom.intake_names import contested, read_names, read_roster, safe_id, tidy, who_is_who
 from grader.classroom.intake_notebook import MAX_BYTES, IntakeError, chapters_in, too_large
-from grader.classroom.intake_work import STAMP, Notebook, Work, choose, look_through, unreadable
+from grader.classroom.intake_rows import alike, folds_case, told_alike, without_a_folder, without_doubles
+from grader.classroom.intake_work import STAMP, Notebook, Work, choose, look_through, some, unreadable
 from grader.classroom.repair import rebuild
+from grader.classroom.seeds import BESIDE
 from grader.paths import NOTEBOOKS, notebook_path
 
 __all__ = ["STAMP", "IntakeError", "Submission", "read_names", "read_roster", "safe_id", "take_in"]
@@ -42,7 +44,8 @@ class Submission:
     for paths and glob patterns; it depends on the name alone. `late` is what the learning platform says, None where
     it says nothing; `timestamp` is when it was handed in, in nbgrader's form, "" where that is not known. `digest`
     is that of the notebook to be graded: it changes exactly when that does. `number` is the student's on the learning
-    platform (in Moodle: of this one assignment), "" where there is none.
+    platform (in Moodle: of this one assignment), "" where there is none. `left` are the files that were left behind,
+    as paths from the notebook's folder.
     """
 
     student: str
@@ -55,6 +58,7 @@ class Submission:
     timestamp: str = ""
     digest: str = ""
     number: str = ""
+    left: tuple[str, ...] = ()
 
 
 def take_in(
@@ -78,8 +82,9 @@ def take_in(
     Raises:
         IntakeError: `submitted` cannot be read, or holds no submission.
     """
-    found = handed_in(submitted)
-    called = who_is_who([one.person for one in found], roster, names or {})
+    found, roster = handed_in(submitted), [tidy(name) for name in roster]
+    people = [one.person for one in found]
+    called, claims = who_is_who(people, roster, names or {}), contested(people, roster, names or {})
     works: dict[str, Work] = {}
     for one in found:
         name, remark = called[one.person]
@@ -99,15 +104,25 @@ def take_in(
         )
     if staging.exists():
         shutil.rmtree(staging)
+    staging.mkdir(parents=True)
+    near = alike(students)
+    lost = without_a_folder(near, roster, bool(near) and folds_case(staging))
+    for student in set(near) - set(roster):
+        if student in works:
+            works[student].remarks.append(told_alike(near[student]))
     releases = {chapter: nbformat.read(notebook_path(NOTEBOOKS, chapter), as_version=4) for chapter in chosen}
+    known = {*roster, *(name for wanted, (_, used) in claims.items() if wanted in roster for name in used)}
     submissions = []
     for student in students:
         for chapter in chosen:
-            one = _take_one(student, chapter, works.get(student), releases[chapter], staging)
-            if roster and student not in roster:
+            if student in lost:
+                one = Submission(student, safe_id(student), chapter, "failed", lost[student])
+            else:
+                one = _take_one(student, chapter, works.get(student), releases[chapter], staging)
+            if roster and student not in known:
                 one = replace(one, reason="; ".join(filter(None, [one.reason, "not on the roster"])))
             submissions.append(one)
-    return submissions
+    return without_doubles(submissions, claims)
 
 
 def _take_one(student: str, chapter: str, work: Work | None, release: NotebookNode, staging: Path) -> Submission:
@@ -115,66 +130,83 @@ def _take_one(student: str, chapter: str, work: Work | None, release: NotebookNo
     made = partial(Submission, student, safe_id(student), chapter)
     if work is None:
         return made("missing", "nothing was handed in")
+    made = partial(made, number=work.number)
     mine = [one for one in work.notebooks if one.path.parent == PurePosixPath(chapter)]
     elsewhere = [one for one in work.notebooks if one not in mine and one.chapters == {chapter}]
     lost = [one for one in work.notebooks if one.cells is None and not one.chapters]
     one, remarks, problem = choose(mine or elsewhere, chapter)
     if problem:
-        return made("failed", "; ".join([problem, *work.remarks]))
+        return made("failed", _joined(problem, *work.remarks))
     if one is None:
         return made(*_nothing(work, lost, chapter))
+    made = partial(made, late=one.late, number=one.number or work.number)
     if one.cells is None:
-        return made("failed", "; ".join([one.problem, *work.remarks]), late=one.late, number=one.number)
+        return made("failed", _joined(one.problem, *work.remarks))
     inside = chapters_in(one.cells)
     if chapter not in inside:
         wrong = f"this is {', '.join(sorted(inside))}, handed in as {chapter}"
-        return made("failed", wrong if inside else f"none of the exercises of {chapter} is in it")
+        return made(
+            "failed", _joined(wrong if inside else f"none of the exercises of {chapter} is in it", *work.remarks)
+        )
     at_place = PurePosixPath(chapter) / f"{chapter}.ipynb"
     place = one.path.name if one.path.parent == at_place.parent else one.path.as_posix()
     remarks = ([] if one.called == at_place.name else [f"handed in as {place}"]) + remarks
     notebook, flags = rebuild(one.cells, release)
     target = staging / safe_id(student) / chapter
     target.mkdir(parents=True)
+    left, beside, trouble = _take_others(work, one, chapter, target)
+    if beside:
+        notebook.metadata[BESIDE] = beside
     text = nbformat.writes(notebook) + "\n"
     (target / at_place.name).write_text(text, encoding="utf-8", newline="\n")
-    flags += _take_others(work, one, chapter, target)
+    flags += trouble
     timestamp = _take_stamp(work, one, chapter, target, flags)
-    flags += [*work.remarks, *work.problems, *unreadable(lost)]
-    reason = "; ".join([*remarks, *flags])
+    flags = list(dict.fromkeys([*flags, *work.remarks, *work.problems, *unreadable(lost)]))
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return made("found", reason, tuple(flags), one.late, timestamp, digest, one.number)
+    return made("found", _joined(*remarks, *flags), tuple(flags), timestamp=timestamp, digest=digest, left=left)
+
+
+def _joined(*words: str) -> str:
+    return "; ".join(dict.fromkeys(words))
 
 
 def _nothing(work: Work, lost: list[Notebook], chapter: str) -> tuple[str, str]:
     """Return (state, reason) where no notebook of the chapter was found."""
-    why = [*work.problems, *unreadable(lost), *work.remarks]
     if work.problems or lost:
-        return "failed", "; ".join(dict.fromkeys(why))
+        return "failed", _joined(*work.problems, *unreadable(lost), *work.remarks)
     here = [file.path.name for file in work.others if not work.notebooks or file.path.parent.name == chapter]
     if here:
-        return "failed", f"no notebook of this chapter was handed in, but {', '.join(here[:5])}"
-    return "missing", "; ".join(["no notebook of this chapter was handed in", *work.remarks])
+        return "failed", _joined(f"no notebook of this chapter was handed in, but {some(here)}", *work.remarks)
+    return "missing", _joined("no notebook of this chapter was handed in", *work.remarks)
 
 
-def _take_others(work: Work, one: Notebook, chapter: str, target: Path) -> list[str]:
-    """Copy the files beside the notebook that the chapter wants; return what to say of the others."""
-    beside = [file for file in work.others if file.path.parent == one.path.parent]
-    left = [file.path.name for file in beside if file.path.name not in WANTED.get(chapter, ())]
-    remarks = []
-    for file in beside:
-        if file.path.name in left:
+def _take_others(
+    work: Work, one: Notebook, chapter: str, target: Path
+) -> tuple[tuple[str, ...], dict[str, str], list[str]]:
+    """Copy the files beside the notebook that the chapter wants.
+
+    Returns: the files that were left behind, {name: digest} of those that were copied, and what to say of them.
+    """
+    left, taken, remarks = [], {}, []
+    for file in work.others:
+        if not file.path.is_relative_to(one.path.parent):
+            continue
+        name = file.path.relative_to(one.path.parent).as_posix()
+        if name not in WANTED.get(chapter, ()):
+            left.append(name)
             continue
         try:
             data = file.read(MAX_BYTES)
             if len(data) > MAX_BYTES:
-                raise IntakeError(too_large(file.path.name))
-            (target / file.path.name).write_bytes(data)
+                raise IntakeError(too_large(name))
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            (target / name).write_bytes(data)
+            taken[name] = hashlib.sha256(data).hexdigest()
         except IntakeError as error:
             remarks.append(str(error))
     if left:
-        more = f" and {len(left) - 5} more" if len(left) > 5 else ""
-        remarks.append(f"files beside the notebook were left behind: {', '.join(left[:5])}{more}")
-    return remarks
+        remarks.append(f"files beside the notebook were left behind: {some(left)}")
+    return tuple(left), taken, remarks
 
 
 def _take_stamp(work: Work, one: Notebook, chapter: str, target: Path, flags: list[str]) -> str:

@@ -10,15 +10,17 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import stat
 import struct
+import unicodedata
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from grader.classroom.intake_kinds import kind_of
 from grader.classroom.intake_notebook import IntakeError
 
 MAX_ZIP = 100_000_000  # bytes of a zip file that a student handed in
@@ -28,7 +30,9 @@ MAX_ENTRIES = 2_000  # files looked at of one student
 MAX_UNPACKED = 200_000_000  # bytes read out of one student's zip file
 MAX_RATIO, RATIO_FROM = 500, 1_000_000  # how many times its packed size a file of more than so many bytes may have
 MAX_DEPTH = 12  # folders in folders
-_TAIL = 22 + 65_535  # bytes at the end of a zip file in which its last record lies
+MAX_NAME = 200  # characters
+_LARGE = re.compile(rb"PK\x06\x06(?=[\s\S]{44})")
+_TAIL = 22 + 65_535 + 76  # bytes at the end of a zip file in which its last record lies
 _SKIPPED = ("__MACOSX", "__pycache__")
 
 
@@ -109,9 +113,10 @@ def files_in_zip(source: Path | bytes, name: str, trusted: bool = False) -> list
         if _directory_bytes(source) > (MAX_TRUSTED_DIRECTORY if trusted else MAX_DIRECTORY):
             raise IntakeError(f"{name} holds too many files; hand in the notebook alone")
         archive = zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source)
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, OSError, ValueError, struct.error) as error:
-        # ValueError: also names that say they are UTF-8 and are not
-        raise IntakeError(f"{name} cannot be opened as a zip file ({str(error)[:100]})") from None
+    except IntakeError:
+        raise
+    except Exception as error:  # whatever a field may hold: a name that is no UTF-8, a number beyond all bounds
+        raise IntakeError(_not_opened(source, name, error)) from None
     entries = [entry for entry in archive.infolist() if not entry.is_dir()]
     if not trusted and len(entries) > MAX_ENTRIES:
         raise IntakeError(f"{name} holds {len(entries):,} files; hand in the notebook alone")
@@ -129,6 +134,14 @@ def files_in_zip(source: Path | bytes, name: str, trusted: bool = False) -> list
     return files
 
 
+def _not_opened(source: Path | bytes, name: str, error: Exception) -> str:
+    data = source if isinstance(source, bytes) else b"PK"
+    if data.startswith(b"PK"):
+        return f"{name} cannot be opened as a zip file, and may not have been copied whole ({str(error)[:100]})"
+    what = f"is {kind_of(data)}, and" if kind_of(data) else "is" if data else "is empty, and"
+    return f"{name} {what} no zip file; hand in the notebook itself"
+
+
 def _directory_bytes(source: Path | bytes) -> int:
     """Return how long a zip file says its list of contents is, before anything reads that list."""
     if isinstance(source, bytes):
@@ -138,7 +151,12 @@ def _directory_bytes(source: Path | bytes) -> int:
             file.seek(max(0, source.stat().st_size - _TAIL))
             tail = file.read()
     end = tail.rfind(b"PK\x05\x06")
-    return struct.unpack_from("<I", tail, end + 12)[0] if 0 <= end <= len(tail) - 22 else 0
+    if not 0 <= end <= len(tail) - 22:
+        return 0
+    told = [struct.unpack_from("<I", tail, end + 12)[0]]
+    if tail[max(0, end - 20) : end].startswith(b"PK\x06\x07"):  # what that says counts then, and it lies before
+        told += [struct.unpack_from("<Q", tail, at.start() + 40)[0] for at in _LARGE.finditer(tail, 0, end - 20)]
+    return max(told)
 
 
 def _safe_path(entry: zipfile.ZipInfo) -> tuple[PurePosixPath, str]:
@@ -150,15 +168,20 @@ def _safe_path(entry: zipfile.ZipInfo) -> tuple[PurePosixPath, str]:
             text = text.encode("cp437").decode("utf-8")
         except UnicodeError:
             pass
-    text = readable(text.partition("\0")[0]).replace("\\", "/")
+    text = readable(text.partition("\0")[0].replace("\\", "/"))
     parts = [part for part in text.split("/") if part not in ("", ".", "..")] or ["(no name)"]
     absolute = text.startswith("/") or parts[0][1:2] == ":"
-    path = PurePosixPath(*(part[:200] for part in parts[: MAX_DEPTH + 1]))
+    path = PurePosixPath(*map(_short, parts[: MAX_DEPTH + 1]))
     if absolute or ".." in text.split("/"):
         return path, f"the path {text[:100]} leads out of the zip file"
     if len(parts) > MAX_DEPTH:
         return path, f"{parts[-1][:100]} lies more than {MAX_DEPTH} folders deep"
     return path, ""
+
+
+def _short(part: str) -> str:
+    """Cut what is too long for a name, but not the end that says what it is."""
+    return part if len(part) <= MAX_NAME else part[: MAX_NAME - 20] + PurePosixPath(part).suffix[-20:]
 
 
 def _entry_problem(entry: zipfile.ZipInfo, path: PurePosixPath) -> str:
@@ -180,8 +203,8 @@ def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str, lim
     try:
         with archive.open(entry) as file:
             data = file.read(limit + 1)
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError, ValueError) as error:
-        raise IntakeError(f"{name} cannot be unpacked ({str(error)[:100]})") from None
+    except Exception as error:
+        raise IntakeError(f"{name} cannot be unpacked: the zip file is damaged ({str(error)[:100]})") from None
     if budget:
         budget[0] -= len(data)
         if budget[0] < 0:
@@ -199,5 +222,7 @@ def _refused(path: PurePosixPath, problem: str) -> File:
 
 
 def readable(name: str) -> str:
-    """Write a name that is no text (bytes that are not UTF-8) so that it can be written down, and stays distinct."""
-    return name.encode("utf-8", "backslashreplace").decode("utf-8")
+    """Write a name that is no text (bytes that are not UTF-8), or that a terminal would obey, so that it can be
+    written down, and stays distinct."""
+    plain = name.encode("utf-8", "backslashreplace").decode("utf-8")
+    return "".join(f"\\x{ord(one):02x}" if unicodedata.category(one) == "Cc" else one for one in plain)

@@ -14,8 +14,8 @@ The times that both write into a zip file are those of the download, so nothing 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from grader.classroom.intake_files import File, files_in_folder, files_in_zip, readable
@@ -44,6 +44,7 @@ class HandedIn:
     late: bool | None = None
     uploads: dict[PurePosixPath, tuple[int, int]] = field(default_factory=dict)  # path: (attempt, upload's number)
     other_work: str = ""  # what was handed in instead of files
+    folder: str = ""  # as it is written, where two that differ in that alone stand for one name
 
 
 def handed_in(submitted: Path) -> list[HandedIn]:
@@ -101,7 +102,7 @@ def _is_no_submission(files: list[File]) -> bool:
 def _inside(folder: Path, top: str, files: list[File]) -> list[File]:
     """Return what lies in a folder or a zip file that may be a platform's download."""
     if not _alone(files):
-        return [file.below(1) for file in files]
+        return [] if any(len(file.path.parts) == 1 for file in files) else [file.below(1) for file in files]
     if files[0].problem or not top.lower().endswith(".zip"):
         return []
     path = next((path for path in folder.iterdir() if tidy(readable(path.name)) == top), folder / top)
@@ -126,30 +127,49 @@ def _canvas(top: str) -> re.Match | None:
 
 def _people(tops: dict[str, list[File]], place: str) -> Iterator[HandedIn]:
     """Sort what lies at one place by whose it is."""
-    made: dict[Person, HandedIn] = {}
-    for top, files in tops.items():
-        alone = _alone(files)
-        found = _moodle(top) or (_canvas(top) if alone else None)
-        if found:
-            person = Person(tidy(found["name"] or found["number"]), found["number"], place)
-            _add(made.setdefault(person, HandedIn(person)), found, files, alone)
-        elif not alone:
-            one = HandedIn(Person(top, place=place), [file.below(1) for file in files])
-            if len({file.path.parts[0] for file in files}) > 1:
-                one.remarks.append(
-                    f"two folders are called {top} (accents as part of the letter, and apart from it): look at both, "
-                    "their files were taken as one person's"
-                )
-            made[one.person] = one
-        elif not _is_no_submission(files):
-            kind = files[0].path.suffix.lower()
-            person = Person(tidy(files[0].path.stem) if kind in (".zip", ".ipynb") else top, place=place)
-            one = made.setdefault(person, HandedIn(person))
-            if kind == ".zip" or files[0].problem:
+    made: dict[tuple[Person, str], HandedIn] = {}
+    for top, together in tops.items():
+        written = _as_written(together, top)
+        for folder, files in written.items():
+            alone = _alone(files)
+            found = _moodle(top) or (_canvas(top) if alone else None)
+            if not found and _is_no_submission(files):
+                continue
+            kind = files[0].path.suffix.lower() if alone else ""
+            name = files[0].path.stem if kind in (".zip", ".ipynb") else top
+            person = Person(tidy(found["name"] or found["number"]) if found else tidy(name), "", place)
+            person = replace(person, number=found["number"]) if found else person
+            folder = folder if len(written) > 1 else ""
+            one = made.setdefault((person, folder), HandedIn(person, folder=folder))
+            if folder:
+                one.remarks.append(_two_of_one_name(written))
+            if found:
+                _add(one, found, files, alone)
+            elif not alone:
+                one.files += [file.below(1) for file in files]
+            elif kind == ".zip" or files[0].problem:
                 one.files.append(files[0])
             else:
                 one.problems.append(f"{top} lies outside a student's folder; put it into STUDENT/CHAPTER/")
     yield from made.values()
+
+
+def _as_written(files: list[File], top: str) -> dict[str, list[File]]:
+    """Sort files that lie under one name by how that is written there: accents may be part of a letter or follow it,
+    and spaces may stand at its ends."""
+    if not files:
+        return {top: []}
+    written: dict[str, list[File]] = {}
+    for file in files:
+        written.setdefault(file.path.parts[0], []).append(file)
+    return written
+
+
+def _two_of_one_name(written: Iterable[str]) -> str:
+    return (
+        f"{' and '.join(map(ascii, sorted(written)))} are one name, written in two ways (accents as part of a letter "
+        "or behind it, spaces at the ends): look at both, and rename one if they are two people"
+    )
 
 
 def _add(one: HandedIn, found: re.Match, files: list[File], alone: bool) -> None:

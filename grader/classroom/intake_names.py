@@ -6,6 +6,7 @@ import csv
 import hashlib
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,9 +131,32 @@ def who_is_who(
 
     In this order: what `names` says of the number or the name; the same name on the roster; the one name on the
     roster that differs only in case, accents, punctuation or the order of its words (Canvas writes "leeana" for
-    Ana Lee). Where two people of one place would get one name, none of them does: each keeps the name of the place
-    with the number behind it.
+    Ana Lee), or whose `safe_id` it is. Where two people of one place would get one name, none of them does: each
+    keeps the name of the place with the number behind it.
     """
+    return {person: (name, remark) for person, (name, remark, _) in _called(people, roster, names).items()}
+
+
+def contested(
+    people: Iterable[Person], roster: Iterable[str], names: Mapping[str, str]
+) -> dict[str, tuple[int, set[str]]]:
+    """Return {a name that several people of one place would have: (how many, the names that they use)}.
+
+    The arguments are those of `who_is_who`.
+    """
+    found: dict[str, tuple[Counter, set[str]]] = {}
+    for person, (name, _, wanted) in _called(people, roster, names).items():
+        if wanted:
+            rivals, used = found.setdefault(wanted, (Counter(), set()))
+            rivals[person.place] += 1
+            used.add(name)
+    return {wanted: (max(rivals.values()), used) for wanted, (rivals, used) in found.items()}
+
+
+def _called(
+    people: Iterable[Person], roster: Iterable[str], names: Mapping[str, str]
+) -> dict[Person, tuple[str, str, str]]:
+    """Return {person: (the name to use, a remark or "", the name that others would have, too, or "")}."""
     people = list(dict.fromkeys(people))
     roster = [tidy(name) for name in roster]
     alike: dict[str, set[str]] = {}
@@ -140,17 +164,18 @@ def who_is_who(
         for key in _keys(name):
             alike.setdefault(key, set()).add(name)
     said = {_key(theirs): ours for theirs, ours in names.items()} | dict(names)
+    ids = {safe_id(name): name for name in roster}
     told, same, near = {}, {}, {}
     for person in people:
         wanted = next((said[k] for k in (person.number, person.name, _key(person.name)) if k and k in said), None)
-        guesses = alike.get(_key(person.name), set())
+        guesses = {ids[person.name]} if person.name in ids else alike.get(_key(person.name), set())
         if wanted:
             told[person] = wanted
         elif person.name in roster or len(guesses) != 1:
             same[person] = person.name
         else:
             near[person] = min(guesses)
-    made = {person: (name, "") for person, name in told.items()}
+    made = {person: (name, "", "") for person, name in told.items()}
     for person, name in (same | near).items():
         rivals = [other for other in same if other.place == person.place and other != person and same[other] == name]
         if person in near:
@@ -160,7 +185,7 @@ def who_is_who(
         own = f"{person.name} ({person.number})" if rivals and person.number else person.name
         known = roster or names  # else nobody asks which of them it is
         remark = f"{len(rivals) + 1} people here may be {name}: say who is who with --names" if rivals and known else ""
-        made[person] = (own, remark) if rivals else (name, "")
+        made[person] = (own, remark, name) if rivals else (name, "", "")
     return made
 
 
@@ -177,7 +202,10 @@ def _keys(name: str) -> set[str]:
 
 
 def safe_id(student: str) -> str:
-    """Make a name safe for paths. One that had to be changed gets a mark of its own, so that no two meet."""
+    """Make a name safe for paths. One that had to be changed gets a mark of its own, so that no two meet by chance.
+
+    An id is its own id: a folder that is called by it is the same student's.
+    """
     plain = re.sub(r"[^\w.\-]", "_", student) or "_"
     plain = plain if plain[0] not in ".-" else f"_{plain}"
     short = plain[:80].encode()[:200].decode(errors="ignore")  # file systems count bytes

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
+from grader.classroom.intake_kinds import what_it_is
 from grader.classroom.repair import DEFINES, bound_names
 from grader.exercises import EXERCISES
 
@@ -43,9 +44,8 @@ def read_cells(data: bytes, name: str) -> tuple[Cell, ...]:
         raise IntakeError(too_large(name))
     try:
         notebook = json.loads(data.decode("utf-8-sig"))
-    except (ValueError, RecursionError, MemoryError) as error:  # ValueError: also bytes that are not UTF-8
-        first = str(error).strip().partition("\n")[0][:120]
-        raise IntakeError(f"{name} is not a readable Jupyter notebook ({type(error).__name__}: {first})") from None
+    except (ValueError, RecursionError, MemoryError):  # ValueError: also bytes that are not UTF-8
+        raise IntakeError(f"{name} is not a readable Jupyter notebook: {what_it_is(data)}") from None
     if not isinstance(notebook, dict):
         raise IntakeError(f"{name} is not a readable Jupyter notebook (it holds {_kind(notebook)}, no object)")
     version = notebook.get("nbformat")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import PurePosixPath
@@ -13,6 +13,8 @@ from grader.classroom.intake_notebook import MAX_BYTES, Cell, IntakeError, chapt
 from grader.exercises import EXERCISES
 
 MAX_NOTEBOOKS = 200  # looked at of one student
+MAX_TOLD = 5  # names in a sentence
+MAX_CHARACTERS = 40_000_000  # kept of all notebooks of one student
 STAMP = "timestamp.txt"
 
 
@@ -27,6 +29,7 @@ class Notebook:
     late: bool | None = None
     upload: tuple[int, int] | None = None
     number: str = ""
+    folder: str = ""  # see `HandedIn`
 
     @property
     def text(self) -> object:
@@ -58,11 +61,19 @@ class Work:
     problems: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     stamps: dict[PurePosixPath, str] = field(default_factory=dict)
+    characters: int = 0  # in all cells of all notebooks
+    numbers: list[str] = field(default_factory=list)  # of the student on the learning platforms
+
+    @property
+    def number(self) -> str:
+        """The student's number, "" where there is none, or several (Moodle gives one for each assignment)."""
+        return self.numbers[0] if len(set(self.numbers)) == 1 else ""
 
 
 def look_through(one: HandedIn, work: Work) -> None:
     """Sort one person's files, having opened their zip files (but none inside those)."""
     work.problems += one.problems
+    work.numbers += [one.person.number] if one.person.number else []
     if one.other_work:
         work.problems.append(f"handed in as {one.other_work}, which is not graded")
     for file in one.files[:MAX_ENTRIES]:
@@ -81,6 +92,8 @@ def _look_into(packed: File, one: HandedIn, work: Work) -> None:
     except IntakeError as error:
         work.problems.append(str(error))
         return
+    if not inside:
+        work.problems.append(f"{name} holds no file; hand in the notebook itself")
     for file in inside:
         path = packed.path / file.path
         if path.suffix.lower() == ".zip" and not file.problem:
@@ -105,7 +118,8 @@ def _sort_in(file: File, one: HandedIn, work: Work, upload: tuple[int, int] | No
         work.problems.append(f"more than {MAX_NOTEBOOKS} notebooks were handed in; the others were not looked at")
         return
     upload = one.uploads.get(file.path) or upload
-    made = partial(Notebook, file.path, one.person.place, late=one.late, upload=upload, number=one.person.number)
+    known = {"late": one.late, "upload": upload, "number": one.person.number, "folder": one.folder}
+    made = partial(Notebook, file.path, one.person.place, **known)
     if file.problem:
         work.notebooks.append(made(None, file.problem))
         return
@@ -113,22 +127,33 @@ def _sort_in(file: File, one: HandedIn, work: Work, upload: tuple[int, int] | No
         data = file.read(MAX_BYTES)
         if len(data) > MAX_BYTES:
             raise IntakeError(too_large(file.path.name))
-        work.notebooks.append(made(read_cells(data, file.path.name)))
+        cells = read_cells(data, file.path.name)
+        work.characters += sum(len(cell.source) for cell in cells)
+        if work.characters > MAX_CHARACTERS:
+            raise IntakeError(f"the notebooks hold more than {MAX_CHARACTERS // 1_000_000} million characters in all")
+        work.notebooks.append(made(cells))
     except IntakeError as error:
         work.notebooks.append(made(None, str(error)))
 
 
 def unreadable(notebooks: Sequence[Notebook]) -> list[str]:
-    return list(dict.fromkeys(one.problem for one in notebooks if one.cells is None))
+    """Return why those of the notebooks that cannot be read cannot, each reason once, and not more than a few."""
+    problems = list(dict.fromkeys(one.problem for one in notebooks if one.cells is None))
+    more = [f"and so for {len(problems) - MAX_TOLD} more notebooks"] if len(problems) > MAX_TOLD else []
+    return problems[:MAX_TOLD] + more
 
 
 def choose(found: list[Notebook], chapter: str) -> tuple[Notebook | None, list[str], str]:
     """Return (the notebook to grade or None, remarks, why none could be chosen)."""
     expected = f"{chapter}.ipynb"
+    folders = sorted({one.folder for one in found})
+    if len(folders) > 1 and len({one.folder if one.text is None else one.text for one in found}) > 1:
+        both = " and ".join(map(ascii, folders))
+        return None, [], f"{both} hold different notebooks of this chapter, and are one name: rename or remove one"
     named = [one for one in found if one.path == PurePosixPath(chapter) / expected]
     if named and len({one.place for one in found}) == 1:
         others = [one.path.name for one in found if one is not named[0]]
-        return named[0], [f"not graded: {', '.join(others)}"] if others else [], ""
+        return named[0], [f"not graded: {some(others)}"] if others else [], ""
     newest: dict[str, Notebook] = {}
     for one in sorted(found, key=lambda one: (one.upload or (0, 0), one.place)):
         newest[one.called if one.upload else one.path.as_posix()] = one
@@ -138,7 +163,7 @@ def choose(found: list[Notebook], chapter: str) -> tuple[Notebook | None, list[s
     called = [one for one in left if one.called == expected]
     left = called if len(called) == 1 else left
     if len({one.path if one.text is None else one.text for one in left}) > 1:
-        names = ", ".join(_short(one.path, chapter) for one in left)
+        names = some(_short(one.path, chapter) for one in left)
         return None, [], f"several notebooks ({names}) and none is called {expected}; keep one"
     if not left:
         return None, [], ""
@@ -146,7 +171,14 @@ def choose(found: list[Notebook], chapter: str) -> tuple[Notebook | None, list[s
     old = [one for one in found if one.called == chosen.called and one is not chosen and one.text != chosen.text]
     others = [one.path.name for one in found if one.called != chosen.called and one.text != chosen.text]
     remarks = [f"the newest of {len(old) + 1} attempts is graded"] if old else []
-    return chosen, remarks + ([f"not graded: {', '.join(others)}"] if others else []), ""
+    return chosen, remarks + ([f"not graded: {some(others)}"] if others else []), ""
+
+
+def some(names: Iterable[str]) -> str:
+    """Write names, or of many the first few and how many there are more."""
+    names = list(names)
+    more = f" and {len(names) - MAX_TOLD} more" if len(names) > MAX_TOLD else ""
+    return ", ".join(names[:MAX_TOLD]) + more
 
 
 def _short(path: PurePosixPath, chapter: str) -> str:

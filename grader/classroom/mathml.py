@@ -1,11 +1,14 @@
-"""Formulas on feedback pages as MathML: browsers set it by themselves, where a script would be forbidden."""
+"""Markdown on feedback pages: formulas as MathML, which browsers set by themselves, and no HTML of a student's.
+
+A Markdown cell may be a student's. Its HTML is shown as it was typed, but for the folds that the chapters use, and
+nothing of it gets an id, a class or a style: a page with grades on it must not be painted over.
+"""
 
 from __future__ import annotations
 
 import re
+from html import escape
 
-from jinja2 import pass_context
-from nbconvert.exporters import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
 try:
@@ -14,6 +17,9 @@ except ModuleNotFoundError:  # formulas then stay as they were typed
     convert = None
 
 MAX_LENGTH = 2_000  # characters of a formula; a student's text may hold anything
+FOLDS = re.compile(r"&lt;(/?(?:details|summary))&gt;")
+# What a formula must not become: other elements than MathML's, and attributes that reach beyond the formula.
+NO_FORMULA = re.compile(r"<(?!/?m[a-z]+\b)|\s(?:style|class|id|href|on\w+)\s*=", re.IGNORECASE)
 
 
 def as_mathml(formula: str, block: bool = False) -> str | None:
@@ -23,17 +29,25 @@ def as_mathml(formula: str, block: bool = False) -> str | None:
         formula: without the dollar signs around it.
         block: set it on a line of its own.
     """
-    if convert is None or len(formula) > MAX_LENGTH or "\\href" in formula:
+    if convert is None or len(formula) > MAX_LENGTH:
         return None
     try:
         made = convert(formula.strip(), display="block" if block else "inline")
     except (Exception, RecursionError):  # it raises many types for what it does not understand
         return None
-    return None if re.search(r"<(?!/?m[a-z]+\b)", made) else made
+    return None if NO_FORMULA.search(made) else made
 
 
-class MathRenderer(IPythonRenderer):
-    """nbconvert's renderer of Markdown, with formulas as MathML where that is possible."""
+def markdown_to_html(text: str) -> str:
+    """Return Markdown as HTML, with formulas as MathML where that is possible and HTML as the text that it is."""
+    return MarkdownWithMath(renderer=Renderer()).render(text)
+
+
+class Renderer(IPythonRenderer):
+    """nbconvert's renderer of Markdown, with formulas as MathML and without HTML, links that run and anchors."""
+
+    def __init__(self):
+        super().__init__(escape=True, allow_harmful_protocols=False, exclude_anchor_links=True)
 
     def block_math(self, body: str) -> str:
         return as_mathml(body, block=True) or super().block_math(body)
@@ -41,20 +55,11 @@ class MathRenderer(IPythonRenderer):
     def inline_math(self, body: str) -> str:
         return as_mathml(body) or super().inline_math(body)
 
+    def block_html(self, html: str) -> str:
+        return FOLDS.sub(r"<\1>", escape(html))
 
-class WithMathML(HTMLExporter):
-    """A mixin for nbconvert's HTML exporter (see `HTMLExporter.markdown2html`)."""
+    def inline_html(self, html: str) -> str:
+        return FOLDS.sub(r"<\1>", escape(html))
 
-    @pass_context
-    def markdown2html(self, context, source):
-        """Return Markdown as HTML."""
-        renderer = MathRenderer(
-            escape=False,
-            attachments=context.get("cell", {}).get("attachments", {}),
-            embed_images=self.embed_images,
-            path=context.get("resources", {}).get("metadata", {}).get("path", ""),
-            anchor_link_text=self.anchor_link_text,
-            exclude_anchor_links=self.exclude_anchor_links,
-            **self.lexer_options,
-        )
-        return MarkdownWithMath(renderer=renderer).render(source)
+    def block_mermaidjs(self, code: str) -> str:
+        return f"<pre>{escape(code)}</pre>"  # nbconvert leaves it to a script, unescaped

@@ -28,12 +28,14 @@ def course_config(cell_seconds: int = CELL_SECONDS, sandbox: bool = True) -> Con
     """
     from nbgrader import preprocessors as stock
 
+    from grader.classroom.harmless import Harmless
     from grader.classroom.preprocessors import CourseExecute, OnlyChecks
 
     made = kernel_config()
     made.Autograde.autograde_preprocessors = [
         CourseExecute,
         OnlyChecks,
+        Harmless,
         stock.IgnorePattern,
         stock.LimitOutput,
         stock.SaveAutoGrades,

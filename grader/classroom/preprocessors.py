@@ -13,6 +13,7 @@ import json
 import os
 import re
 import secrets
+import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ from traitlets import Integer, Unicode
 
 from grader import source
 from grader.checking import SEED_VARIABLE, run_check
+from grader.classroom.cells import cell_name
 from grader.classroom.repair import MAX_PRINTED, grade_id_of, shorten_prints
 from grader.classroom.seeds import check_seed, content_digest
 from grader.exercises import EXERCISES
@@ -66,18 +68,30 @@ def error_names(cell: NotebookNode) -> list[str]:
     return [output.ename for output in cell.get("outputs", []) if output.output_type == "error"]
 
 
+def waited_in(cell: NotebookNode) -> str:
+    """Return what was noted of a cell that ran out of time while it computed little: " (…)", else ""."""
+    noted = (re.search(r" \(it computed for .*\)$", o.evalue) for o in cell.outputs if o.get("ename") == TIMED_OUT)
+    return next((found[0] for found in noted if found), "")
+
+
+class Starved(Exception):
+    """A cell ran out of time and had computed for less than half of it; on a less busy machine it may do better."""
+
+
 class CourseExecute(Execute):
     """Execute a notebook to its end, whatever its cells do to the kernel, and judge its check cells."""
 
     max_output = Integer(MAX_OUTPUT, help="bytes of output kept of one notebook").tag(config=True)
     notebook_seconds = Integer(NOTEBOOK_SECONDS, help="time limit for all cells of a notebook").tag(config=True)
     began, stopped_by, timed_out_before, watch = 0.0, "", False, None
+    may_repeat = False  # raise Starved where the notebook had better be judged once more
     hidden, drawn = Hidden(), ()  # what must not be shown, and (exercise, seed) of what is to come to it
     secret = Unicode(help="what the inputs of the checks are drawn from; empty: new ones each time").tag(config=True)
 
     def preprocess(self, nb, resources=None, km=None):
         self.began = time.monotonic()
         self.content = content_digest(nb)
+        self.student = (resources or {}).get("nbgrader", {}).get("student", "")
         self.hidden, self.drawn = Hidden(), []
         self.watch, self.cpu_seconds = None, 0.0
         self.stopped_by = ""
@@ -97,16 +111,18 @@ class CourseExecute(Execute):
                 return
             with Watch(pid, limits, getattr(self.km, "private", None)) as self.watch:
                 yield
-            self.cpu_seconds = use_of(processes_of(pid)).cpu_seconds
+            self.cpu_seconds = use_of(processes_of(pid), sys.maxsize).cpu_seconds
 
     def preprocess_cell(self, cell, resources, index):
         if cell.cell_type != "code" or not cell.source.strip():
             return cell, resources
+        where = cell_name(self.nb.cells if self.nb else [cell] * (index + 1), index)
         if not self.stopped_by and self._elapsed() > self.notebook_seconds:
-            self.stopped_by = f"the notebook ran longer than {self.notebook_seconds} seconds before cell {index + 1}"
+            self.stopped_by = f"the notebook ran longer than {self.notebook_seconds} seconds before {where}"
         if self.stopped_by:
             cell.outputs = [error_output(NOT_RUN, f"not run, since {self.stopped_by}")]
             return cell, resources
+        limit, computed, began = self._get_timeout(cell), self._computed(), self._elapsed()
         try:
             if is_grade(cell) and grade_id_of(cell) in EXERCISES:
                 self._judge(cell, resources, index)
@@ -115,22 +131,43 @@ class CourseExecute(Execute):
                 self._withhold(cell)
         except DeadKernelError:
             why = f": {self.watch.reason}" if self.watch is not None and self.watch.reason else ""
-            self.stopped_by = f"the kernel died in cell {index + 1}{why}"
+            self.stopped_by = f"the kernel died in {where}{why}"
             cell.outputs.append(error_output(KERNEL_DIED, self.stopped_by))
         except CellTimeoutError:  # a loop in compiled code hears no interrupt
-            self.stopped_by = f"the kernel did not answer any more in cell {index + 1}"
+            self.stopped_by = f"the kernel did not answer any more in {where}"
             cell.outputs.append(error_output(TIMED_OUT, self.stopped_by))
         except Exception as error:  # a message may hold anything, and each part of the client fails in its own way
             # A copy of the kernel (made by fork) talks on the same sockets: from here on no message means anything.
             why = ": its code had started copies of it" if "Signature" in str(error) else f" ({type(error).__name__})"
-            self.stopped_by = f"the kernel talked nonsense in cell {index + 1}{why}"
+            self.stopped_by = f"the kernel talked nonsense in {where}{why}"
             cell.outputs = [error_output(KERNEL_DIED, self.stopped_by)]
         timed_out = TIMED_OUT in error_names(cell)
+        # An error of this name may be the student's own: then the time is not up.
+        if timed_out and limit is not None and computed is not None and self._elapsed() - began > 0.9 * limit:
+            self._see_whether_starved(cell, where, limit, self._computed() - computed)
         if timed_out and self.timed_out_before:
             # The interrupt after the first one did not free the kernel: waiting on every later cell helps nobody.
-            self.stopped_by = f"the kernel did not answer any more in cell {index + 1}"
+            self.stopped_by = f"the kernel did not answer any more in {where}"
         self.timed_out_before = timed_out
         return cell, resources
+
+    def _computed(self):
+        """Return the CPU seconds that the kernel's box has taken so far, or None where that cannot be seen."""
+        pid = getattr(getattr(self.km, "provisioner", None), "pid", None)
+        if self.watch is None or pid is None or self.km.container:  # a container's processes are no children of ours
+            return None
+        return use_of(processes_of(pid), sys.maxsize).cpu_seconds
+
+    def _see_whether_starved(self, cell, where, limit, computed):
+        """Note of a cell that was stopped, or raise where it may be repeated, that it had computed for little."""
+        if computed >= limit / 2:
+            return
+        note = f"(it computed for {computed:.0f} of its {limit} s: it waited, or the machine was too busy)"
+        if self.may_repeat:
+            raise Starved(f"{where} ran out of time {note}")
+        for output in cell.outputs:
+            if output.get("ename") == TIMED_OUT:
+                output.evalue = f"{output.evalue} {note}"
 
     def process_message(self, msg, cell, cell_index):
         """Drop what no kernel sends, and what a notebook puts out beyond its share of memory and page."""
@@ -207,7 +244,7 @@ class CourseExecute(Execute):
 
     def _seed(self, name):
         if self.secret:
-            return check_seed(self.secret, self.content, name)
+            return check_seed(self.secret, self.content, name, self.student)
         given = os.environ.get(SEED_VARIABLE, "")
         return int(given) if given else secrets.randbits(32)
 

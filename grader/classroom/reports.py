@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -14,13 +11,14 @@ from grader.classroom.class_page import class_page
 from grader.classroom.class_tables import class_tables, exercise_table
 from grader.classroom.states import Graded, Score
 from grader.classroom.statistics import is_late, points_of
+from grader.classroom.whole import copy_whole, write_whole
 
 __all__ = ["SCORES", "SUBMISSIONS", "class_tables", "exercise_table", "write_report"]
 
 SCORES = ("student", "chapter", "exercise", "points", "max_points", "result", "mistake")
 SUBMISSIONS = (
-    "student", "chapter", "state", "reason", "points", "max_points", "penalty", "late", "seconds", "flags", "number",
-    "feedback",
+    "student", "chapter", "state", "reason", "points", "max_points", "penalty", "late", "late_seconds", "seconds",
+    "flags", "number", "feedback", "intake",
 )  # fmt: skip
 
 
@@ -35,8 +33,7 @@ def write_report(graded: Sequence[Graded], out: Path) -> None:
     for one in graded:
         page = out / feedback_name(one)
         if one.feedback:
-            page.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(one.feedback, page)
+            copy_whole(one.feedback, page)
         else:
             page.unlink(missing_ok=True)
     _write_csv(out / "submissions.csv", SUBMISSIONS, (_submission_row(one) for one in graded))
@@ -56,7 +53,6 @@ def _score_row(score: Score) -> tuple:
 
 def _submission_row(one: Graded) -> tuple:
     points, most = points_of(one)
-    late = f"{one.late:.0f}" if one.late else "yes" if is_late(one) else ""
     return (
         one.submission.student,
         one.submission.chapter,
@@ -65,11 +61,13 @@ def _submission_row(one: Graded) -> tuple:
         "" if points is None else f"{points:g}",
         most,
         f"{one.penalty:g}" if one.penalty else "",
-        late,
+        "yes" if is_late(one) else "",
+        f"{one.late:.0f}" if one.late else "",
         f"{one.seconds:.1f}" if one.seconds else "",
         "; ".join(one.flags),
         one.submission.number,
         feedback_name(one) if one.feedback else "",
+        one.submission.state,
     )
 
 
@@ -79,15 +77,6 @@ def _write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence]) -> N
     writer.writerow(header)
     writer.writerows([harmless(field) for field in row] for row in rows)
     write_whole(path, file.getvalue())
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that nobody ever sees half of it."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-        file.write(text)
-    os.chmod(temporary, 0o644)
-    os.replace(temporary, path)
 
 
 def harmless(field) -> str:

@@ -10,6 +10,7 @@ from grader.classroom.states import Graded, Score
 from grader.exercises import EXERCISES
 
 OUTCOMES = ("right", "partly right", "wrong", "not attempted", "no result")
+FEW_OF = 10  # a chapter of which no more than one in so many has handed anything in may be there by accident
 LOOK_AT = ("failed", "not graded yet", "needs review")  # states that somebody must see to, the worst first
 
 
@@ -93,6 +94,12 @@ def _summary(name: str, scores: list[Score], most: int) -> ExerciseSummary:
 def course_order(graded: Iterable[Graded]) -> list[str]:
     """Return the chapters of a class in the course's order."""
     return sorted({one.submission.chapter for one in graded})
+
+
+def hardly_handed_in(chapter: Sequence[Graded]) -> bool:
+    """Tell whether so few of a class handed a chapter in that it may have been by accident."""
+    missing = sum(one.state == "missing" for one in chapter)
+    return len(chapter) >= FEW_OF and 0 < len(chapter) - missing <= len(chapter) / FEW_OF
 
 
 def points_of(one: Graded) -> tuple[float | None, int]:

@@ -13,9 +13,11 @@ from functools import cache
 import nbformat
 from nbformat import NotebookNode
 
+from grader.classroom.cells import cell_name
 from grader.classroom.repair import grade_id_of
 from grader.exercises import EXERCISES
-from grader.judge.names import read
+from grader.judge.names import MAX_NAME, Seen, read
+from grader.judge.reach import Reach
 from grader.paths import NOTEBOOKS, notebook_path
 
 PARTS = "names parts of the grader that no exercise needs"
@@ -30,7 +32,10 @@ WORDS = {
         "changes how Python imports or runs code",
     r"\b_getframe\b|\bf_locals\b|\bf_back\b|\bgc\.get_objects\b|\binspect\.(stack|currentframe)\b":
         "looks into what calls it",
-    r"\b__(globals|closure|subclasses|builtins)__\b": "looks into the insides of functions or of Python",
+    r"\b__(globals|closure|subclasses|builtins)__\b|\buser_(global_)?ns\b":
+        "looks into the insides of functions or of Python",
+    r"\bpickle\.loads?\b|\bfrom pickle\b|\bmarshal\b|\bcloudpickle\b|\bdill\b":
+        "makes functions or objects out of bytes",
     r"\bsocket\b|\burllib\b|\brequests\b|\bhttp\.client\b|\bcreate_connection\b": "tries the network",
     r"\bctypes\b|\bptrace\b|\bos\.(fork|kill|setuid|chroot|execv|_exit)\b|\bsubprocess\b|\bos\.system\b|^!.*\bkill\b":
         "starts, ends or changes processes",
@@ -39,6 +44,7 @@ WORDS = {
         "names files that are not its own",
 }  # fmt: skip
 BAD_RESULTS = ("NoResult",)
+MAX_WAY = 3  # names told of the way to a finished function
 
 
 def flags(notebook: NotebookNode, remarks: Sequence[str] = ()) -> tuple[str, ...]:
@@ -51,12 +57,19 @@ def flags(notebook: NotebookNode, remarks: Sequence[str] = ()) -> tuple[str, ...
     known = {source for chapter in _chapters(notebook) for source in _released(chapter)}
     names = {grade_id_of(cell) for cell in notebook.cells} & set(EXERCISES)
     found = list(remarks)
-    for number, cell in enumerate(notebook.cells, 1):
+    reach = Reach([cell.source if cell.cell_type == "code" else "" for cell in notebook.cells], names)
+    ways = dict(_ways(notebook, reach, names))
+    own = [cell.source for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip() not in known]
+    files = set(re.findall(r"\b(\w+)\.py\b", "\n".join(own)))
+    for index, cell in enumerate(notebook.cells):
         if cell.cell_type != "code" or cell.source.strip() in known:
             continue
         answer = grade_id_of(cell).removesuffix("_answer") if grade_id_of(cell).endswith("_answer") else ""
-        where = f"the answer {answer}" if answer else f"cell {number}"
-        found += [f"{where} {what}" for what in _acts(cell.source, answer, names)]
+        seen = read(cell.source, names, answer, frozenset(reach.packages))
+        acts = [*_acts(cell.source, seen, answer, answer in ways)]
+        acts += [way for name, (at, way) in ways.items() if at == index and name not in seen.imported]
+        acts += [f"imports {name[:MAX_NAME]}, a file that the notebook names itself" for name in seen.roots & files]
+        found += [f"{cell_name(notebook.cells, index)} {what}" for what in acts]
     for cell in notebook.cells:
         found += [
             f"{grade_id_of(cell)}: the kernel sent something else than the results of its function"
@@ -66,11 +79,23 @@ def flags(notebook: NotebookNode, remarks: Sequence[str] = ()) -> tuple[str, ...
     return tuple(dict.fromkeys(found))
 
 
-def _acts(source: str, answer: str, names: set[str]) -> Iterator[str]:
+def _ways(notebook: NotebookNode, reach: Reach, names: set[str]) -> Iterator[tuple[str, tuple[int, str]]]:
+    """Yield (exercise, (index of the cell that binds it, how that comes to the finished function)) where it does."""
+    for index, cell in enumerate(notebook.cells):
+        name = grade_id_of(cell)
+        way = reach.way(name, index) if name in names else None
+        if way and len(way) > 1:
+            through = ", ".join(one[:MAX_NAME] for one, _ in way[1 : 1 + MAX_WAY])
+            there = cell_name(notebook.cells, way[-1][1])
+            yield name, (way[0][1], f"reaches the finished {name} through {through} ({there})")
+        elif way:
+            yield name, (way[0][1], f"calls the finished {name}")
+
+
+def _acts(source: str, seen: Seen, answer: str, reached: bool) -> Iterator[str]:
     for word, act in WORDS.items():
         if re.search(word, source, re.MULTILINE):
             yield act
-    seen = read(source, names, answer)
     if seen.unread:
         yield f"could not be read for what it does ({seen.unread})"
     if seen.grader:
@@ -85,7 +110,7 @@ def _acts(source: str, answer: str, names: set[str]) -> Iterator[str]:
         yield f"uses the module {name} as a value, through which any of its functions can be reached"
     if answer in seen.used:
         yield f"calls the finished {answer}"
-    elif seen.foreign and not seen.around and answer not in seen.imported:
+    elif seen.foreign and not reached and not seen.around and answer not in seen.imported:
         yield f"binds {answer} to something else than a function that is written in it"
     if seen.replaced:
         yield f"replaces {', '.join(dict.fromkeys(seen.replaced))}"

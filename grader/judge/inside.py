@@ -6,6 +6,8 @@ value, no points), and nothing that it sends is believed before `grader.judge.wi
 
 from __future__ import annotations
 
+from typing import Any
+
 ANSWER_MIME = "application/vnd.grpo-course.answer+json"
 MISSING, NO_FUNCTION = "missing", "no function"
 
@@ -17,11 +19,15 @@ def question(name: str, calls: str) -> str:
 
 def answer(name: str, calls: str) -> None:
     """Make the calls and publish {"outcomes": JSON}, or {"problem": word} where there is no function to call."""
-    from IPython import get_ipython
-    from IPython.display import publish_display_data
+    from IPython.core.interactiveshell import InteractiveShell
 
-    names = get_ipython().user_ns
-    publish_display_data({ANSWER_MIME: _answer(name, calls, names), "text/plain": ""})
+    shell = InteractiveShell.instance()
+    publish({ANSWER_MIME: _answer(name, calls, shell.user_ns), "text/plain": ""}, shell.display_pub)
+
+
+def publish(data: dict[str, Any], publisher: Any) -> None:
+    """Publish under MIME types, whatever the student's code calls `display` or has put in place of IPython's."""
+    type(publisher).publish(publisher, data, {})
 
 
 def _answer(name: str, calls: str, names: dict) -> dict[str, str]:

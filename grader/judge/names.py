@@ -10,9 +10,14 @@ from dataclasses import dataclass, field
 from grader.source import OURS
 
 PACKAGES = ("grpo", "grader")
-HIDING = ("exec", "eval", "compile", "__import__", "import_module", "resolve_name")
+HIDING = (
+    "exec", "eval", "compile", "__import__", "import_module", "resolve_name", "run_module", "run_path",
+    "spec_from_file_location", "SourceFileLoader", "FunctionType", "CodeType",
+)  # fmt: skip
+NAMESPACES = ("globals", "locals", "vars")
+PUTS = ("update", "setdefault", "__setitem__")  # into a dict
 ROUNDABOUT = ("getattr", "vars", "getmembers", "getattr_static")
-LOOKS = ("help", "dir", "print", "repr", "type", "reload", "display")  # what is done with a module out of curiosity
+LOOKS = ("help", "dir", "print", "repr", "type", "display")  # what is done with a module out of curiosity
 PLAIN_PARTS = ("__doc__", "__name__", "__file__", "__version__", "__path__", "__all__")
 NO_SYNTAX_TREE = (RecursionError, MemoryError, ValueError)
 # Lines that only IPython understands. Each alternative takes time in proportion to the line: what can repeat is never
@@ -26,6 +31,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 class Seen:
     """What one cell does with names."""
 
+    roots: set[str] = field(default_factory=set)  # the first names of what is imported
     imported: list[str] = field(default_factory=list)  # finished functions imported by their own name
     everything: bool = False  # `from grpo import *`
     kept: list[str] = field(default_factory=list)  # finished functions used as values, not called
@@ -38,26 +44,31 @@ class Seen:
     unread: str = ""  # why it could not be read
 
 
-def read(source: str, names: set[str], answer: str = "") -> Seen:
+def read(source: str, names: set[str], answer: str = "", elsewhere: frozenset[str] = frozenset()) -> Seen:
     """Read a cell; one that is no Python (a cell in another language, a slip) does nothing.
 
     Args:
         source: the cell's text, IPython's own lines included.
         names: the finished functions to look for.
         answer: the exercise whose answer cell this is, if it is one.
+        elsewhere: what other cells call grpo and its modules.
     """
     seen = Seen()
     try:
-        tree = _parsed(source)
+        tree = parsed(source)
         if tree is not None:
-            _imports_and_uses(tree, names, seen)
+            _imports_and_uses(tree, names, elsewhere - _own_names(tree), seen)
             seen.foreign = bool(answer) and _bound_to_foreign(tree, answer)
     except NO_SYNTAX_TREE as error:
         seen.unread = type(error).__name__
     return seen
 
 
-def _parsed(source: str) -> ast.Module | None:
+def parsed(source: str) -> ast.Module | None:
+    """Return a cell's syntax tree, IPython's own lines left out, or None where it is no Python.
+
+    Raises: one of NO_SYNTAX_TREE for a cell that is nested too deep.
+    """
     for text in (source, IPYTHON.sub(r"\1pass", source)):
         try:
             return ast.parse(text)
@@ -66,19 +77,40 @@ def _parsed(source: str) -> ast.Module | None:
     return None
 
 
-def _imports_and_uses(tree: ast.Module, names: set[str], seen: Seen) -> None:
-    modules, ours, whole = set(), set(OURS), set(PACKAGES)
+def modules_of(tree: ast.Module) -> tuple[set[str], set[str]]:
+    """Return the names under which a cell imports modules of grpo whole, and those of what it takes out of them."""
+    whole: set[str] = set()
+    parts: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            roots = [(one, one.name.partition(".")[0]) for one in node.names]
+            whole |= {one.asname or root for one, root in roots if root == "grpo"}
+        elif isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").partition(".")[0] == "grpo":
+            parts |= {one.asname or one.name for one in node.names}
+    return whole, parts
+
+
+def _own_names(tree: ast.Module) -> set[str]:
+    """Return the names that a cell binds anywhere, as variables or arguments."""
+    stored = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+    return stored | {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+
+
+def _imports_and_uses(tree: ast.Module, names: set[str], elsewhere: frozenset[str], seen: Seen) -> None:
+    modules, ours, whole = set(), set(OURS) | elsewhere, set(PACKAGES) | elsewhere
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for one in node.names:
                 root, name = one.name.partition(".")[0], one.asname or one.name.partition(".")[0]
                 modules.add(name)
+                seen.roots.add(root)
                 seen.grader |= root == "grader"
                 if root == "grpo":
                     ours.add(name)
                     whole.add(name)
         elif isinstance(node, ast.ImportFrom) and not node.level:
             root = (node.module or "").partition(".")[0]
+            seen.roots.add(root)
             seen.grader |= root == "grader" and (node.module != "grader" or {a.name for a in node.names} != {"check"})
             if root == "grpo":
                 ours |= {one.asname or one.name for one in node.names}
@@ -105,6 +137,7 @@ def _imports_and_uses(tree: ast.Module, names: set[str], seen: Seen) -> None:
             seen.around.append(node.subject.id)
         elif isinstance(node, ast.Call):
             _call(node, ours, seen)
+        _namespace(node, seen)
 
 
 def _call(node: ast.Call, ours: set[str], seen: Seen) -> None:
@@ -116,6 +149,20 @@ def _call(node: ast.Call, ours: set[str], seen: Seen) -> None:
         seen.hiding.append(name)
     if name in ROUNDABOUT and isinstance(first, ast.Name) and first.id in ours:
         seen.around.append(first.id)
+
+
+def _namespace(node: ast.AST, seen: Seen) -> None:
+    """Note a name that is bound through globals() or the like."""
+    place = None
+    if isinstance(node, (ast.Assign, ast.NamedExpr)):
+        place = node.value
+    elif isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+        place = node.value
+    elif isinstance(node, ast.Attribute) and node.attr in PUTS:
+        place = node.value
+    if isinstance(place, ast.Call) and isinstance(place.func, ast.Name) and place.func.id in NAMESPACES:
+        if not place.args:
+            seen.hiding.append(place.func.id)
 
 
 def _bound_to_foreign(tree: ast.Module, answer: str) -> bool:

@@ -194,10 +194,12 @@ def test_the_search_knows_what_the_judge_has_drawn(tmp_path, monkeypatch):
     nbformat.write(notebook, staged)
     config = course_config(30)
     config.CourseExecute.secret = "seed 5"
-    executed, _ = preprocessors.CourseExecute(config=config).preprocess(notebook, {"metadata": {"path": str(tmp_path)}})
+    resources = {"metadata": {"path": str(tmp_path)}, "nbgrader": {"student": "eve"}}
+    executed, _ = preprocessors.CourseExecute(config=config).preprocess(notebook, resources)
     shown = "".join(o.get("text", "") for cell in executed.cells for o in cell.get("outputs", []))
-    assert attack_effects.holds_hidden(shown, attack_effects.hidden_of(staged, one.chapter, 5))
-    assert not attack_effects.holds_hidden(shown, attack_effects.hidden_of(staged, one.chapter, 6))
+    assert attack_effects.holds_hidden(shown, attack_effects.hidden_of(staged, one.chapter, 5, "eve"))
+    assert not attack_effects.holds_hidden(shown, attack_effects.hidden_of(staged, one.chapter, 6, "eve"))
+    assert not attack_effects.holds_hidden(shown, attack_effects.hidden_of(staged, one.chapter, 5, "ana"))
 
 
 @pytest.mark.parametrize("exercise", EXERCISES.values(), ids=list(EXERCISES))

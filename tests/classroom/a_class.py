@@ -32,7 +32,7 @@ def _graded(rng: random.Random, name: str, chapter: str, place: int) -> Graded:
         why = "no notebook of this chapter was handed in"
         return Graded(replace(submission, state="missing"), "missing", why, _empty(name, due, "missing"))
     if place % 17 == 5:
-        reason = f"{chapter}.ipynb is not a readable Jupyter notebook (JSONDecodeError: Expecting value: line 1)"
+        reason = f"{chapter}.ipynb is not a readable Jupyter notebook: it is a PDF document"
         return Graded(replace(submission, state="failed"), "failed", reason, _empty(name, due, "failed"))
     scores = tuple(_score(rng, name, exercise) for exercise in due)
     if place % 13 == 4:

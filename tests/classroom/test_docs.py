@@ -1,5 +1,6 @@
 """What the instructors' page and the files beside it promise: commands and options that there are."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ from grader import cli
 from grader.paths import ROOT
 
 DOCS = ROOT / "docs"
-FILES = ["instructors.md", "classroom.yml", "gradescope/run_autograder", "Containerfile"]
+FILES = ["instructors.md", "classroom.yml", "gradescope/run_autograder", "gradescope/README.md", "Containerfile"]
 COMMAND = re.compile(r"(?:grader|\$grader|grpo-course) (grade|export \w+)((?: [^\n`]*)?)")
 
 
@@ -61,3 +62,35 @@ def test_the_scripts_for_gradescope_are_scripts(name):
     path = DOCS / "gradescope" / name
     assert subprocess.run(["bash", "-n", path], capture_output=True).returncode == 0
     assert path.stat().st_mode & 0o111 and "course" in path.read_text(encoding="utf-8")
+
+
+GRADER = """#!/usr/bin/env bash
+echo "$*" >> said
+case "$1" in
+  grade) echo '{"score": 99}' > results/results.json ;; # as a student's code might
+  export) [ -e results/results.json ] && echo "a result was there already" >> said; exit 1 ;;
+esac
+"""
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
+def test_gradescope_gets_no_result_but_the_exports(tmp_path):
+    """Where the export writes none there is none: no older one, and none that something else has written."""
+    grader = tmp_path / "source" / "course" / ".venv" / "bin" / "grader"
+    for folder in (grader.parent, tmp_path / "submission", tmp_path / "results"):
+        folder.mkdir(parents=True)
+    (tmp_path / "submission" / "x.ipynb").write_text("{}")
+    (tmp_path / "results" / "results.json").write_text("old")
+    grader.write_text(GRADER)
+    grader.chmod(0o755)
+    done = subprocess.run(
+        ["bash", DOCS / "gradescope" / "run_autograder"], env={**os.environ, "AUTOGRADER": str(tmp_path)}
+    )
+    grade, export = (tmp_path / "said").read_text().splitlines()
+    assert grade.startswith("grade work/submitted --chapter 02_advantages_and_logprobs --work work --out work/report")
+    assert export == (
+        "export gradescope --chapter 02_advantages_and_logprobs --report work/report --student student"
+        " --out results/results.json"
+    )
+    assert done.returncode == 1 and not (tmp_path / "results" / "results.json").exists()
+    assert (tmp_path / "work" / "submitted" / "student" / "x.ipynb").exists()

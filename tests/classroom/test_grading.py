@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from grader import cli
 from grader.classroom.grading import GradingError, _alone, grade_class, without_scripts
+from grader.classroom.same_student import known_as
 from grader.exercises import EXERCISES
 from grader.judge.sandbox import why_not
 from grader.paths import NOTEBOOKS
@@ -103,7 +104,7 @@ def test_known_mistakes_are_named_and_the_rest_keeps_its_points(graded):
 
 def test_a_crash_costs_what_it_kept_from_running_and_is_flagged(graded):
     state, reason = graded.state("eve")
-    assert state == "needs review" and "kernel died in cell" in reason
+    assert state == "needs review" and "kernel died in the check of zero_variance_fraction" in reason
     points = graded.points("eve")
     assert points["group_relative_advantage"] == FULL["group_relative_advantage"]
     assert points["zero_variance_fraction"] == points["sequence_logprob"] == 0
@@ -118,7 +119,9 @@ def test_an_endless_loop_in_a_function_costs_that_exercise(graded):
 
 def test_an_endless_loop_between_the_exercises_costs_nothing_but_is_flagged(graded):
     assert graded.points("gus") == FULL
-    assert graded.state("gus") == ("needs review", "cell 3 ran out of time")
+    state, reason = graded.state("gus")
+    assert state == "needs review" and reason.startswith("the cell `while True:` under the heading")
+    assert "ran out of time" in reason.partition(" (it computed")[0] and ";" not in reason
 
 
 def test_a_renamed_file_is_graded(graded):
@@ -217,6 +220,7 @@ def test_feedback_pages_name_the_mistake(graded):
 
 def test_the_terminal_says_what_matters(graded):
     assert "ddof 0 (1)" in graded.output
+    assert "28 submissions: 23 graded now, 3 failed, 2 missing; 3 of the graded need review." in graded.output
     assert ("rights" in graded.output) == bool(why_not()), "a warning stands there exactly where no sandbox does"
 
 
@@ -236,19 +240,51 @@ def test_one_grading_at_a_time(tmp_path):
         grade_class(tmp_path / "submitted", tmp_path / "grading", sandbox=False)
 
 
-def test_a_grade_by_hand_is_kept_and_flagged_and_the_seed_is_checked(tmp_path):
-    students.hand_in_one(tmp_path / "submitted", "ana")
-    (first,) = grade_class(tmp_path / "submitted", tmp_path / "grading", seed=3, sandbox=not why_not())
+def test_grades_by_hand_stay_and_need_a_look_only_when_the_work_has_changed(tmp_path):
+    submitted, work = tmp_path / "submitted", tmp_path / "grading"
+
+    def grade(**options):
+        (one,) = grade_class(submitted, work, seed=3, sandbox=not why_not(), **options)
+        return one, {score.exercise: score for score in one.scores}
+
+    def by_hand(**columns):
+        with Gradebook(f"sqlite:///{work}/gradebook.db") as gradebook:
+            grade = gradebook.find_grade("log_softmax", CHAPTER, CHAPTER, "ana")
+            for name, value in columns.items():
+                setattr(grade, name, value)
+            gradebook.find_grade("sequence_logprob", CHAPTER, CHAPTER, "ana").extra_credit = 1.0
+            gradebook.db.commit()
+
+    students.hand_in_one(submitted, "ana")
+    first, _ = grade()
     assert first.state == "graded" and all(score.points == score.max_points for score in first.scores)
-    with Gradebook(f"sqlite:///{tmp_path}/grading/gradebook.db") as gradebook:
-        grade = gradebook.find_grade("log_softmax", CHAPTER, CHAPTER, "ana")
-        grade.manual_score = 1.5
-        gradebook.db.commit()
-    (second,) = grade_class(tmp_path / "submitted", tmp_path / "grading", seed=3, sandbox=not why_not())
-    score = next(score for score in second.scores if score.exercise == "log_softmax")
-    assert (score.points, score.result) == (1.5, "graded by hand")
-    assert second.state == "needs review" and "the check gives 4" in second.reason
-    arguments = ["grade", str(tmp_path / "submitted"), "--work", str(tmp_path / "grading"), "--seed", "-3"]
+
+    by_hand(manual_score=1.5)  # as formgrader saves it
+    for options in ({}, {"late_policy": "zero"}):  # nbgrader grades anew under another policy: no new work
+        second, scores = grade(**options)
+        assert second.state == "graded" and second.fresh == bool(options), options
+        assert (scores["log_softmax"].points, scores["log_softmax"].result) == (1.5, "graded by hand")
+        assert "log_softmax has 1.5 points by hand; the check gives 4" in second.reason
+        most = scores["sequence_logprob"].max_points
+        assert scores["sequence_logprob"].points == most + 1 and "extra credit" in scores["sequence_logprob"].result
+    assert scores["sequence_logprob"].result == "right, 1 point of extra credit"
+
+    answers = {"log_softmax": students.NAIVE_LOG_SOFTMAX}
+    students._write(submitted, "ana", students.with_answers(answers, students.solved()))
+    third, scores = grade()
+    assert third.state == "needs review" and third.fresh and scores["log_softmax"].points == 1.5
+    assert "given before it was graded anew" in third.reason
+
+    by_hand(manual_score=2.5, needs_manual_grade=False)  # saved again
+    with Gradebook(f"sqlite:///{work}/gradebook.db") as gradebook:
+        gradebook.add_student("Ana")
+    fourth, scores = grade()
+    assert fourth.state == "graded" and not fourth.fresh and scores["log_softmax"].points == 2.5
+    assert (work / "nbgrader_config.py").is_file(), "formgrader, started there, must grade as this does"
+    assert known_as("Ana", work) == "ana", "nbgrader asks there before it grades a folder of that name"
+    assert "second student 'Ana'" in fourth.flags[0] and "second student" not in "".join(third.flags)
+
+    arguments = ["grade", str(submitted), "--work", str(work), "--seed", "-3"]
     assert CliRunner().invoke(cli.app, arguments).exit_code == 2
 
 

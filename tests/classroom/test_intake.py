@@ -3,17 +3,20 @@
 import json
 import os
 import stat
+import struct
+import sys
 import unicodedata
 import zipfile
 
 import nbformat
 import pytest
 import students
-from nbformat.v4 import new_code_cell
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_output, new_raw_cell
 
 from grader.classroom import intake
-from grader.classroom.intake import IntakeError, take_in
+from grader.classroom.intake import IntakeError, safe_id, take_in
 from grader.classroom.intake_files import files_in_folder
+from grader.classroom.seeds import check_seed, content_digest
 from grader.paths import chapters
 
 CHAPTER, OTHER = students.CHAPTER, students.OTHER_CHAPTER
@@ -94,17 +97,105 @@ def test_nbgraders_tree_with_its_time(klass):
     assert (staged / "timestamp.txt").read_text().strip() == one.timestamp
 
 
-def test_two_folders_whose_names_differ_in_their_accents_alone_are_said(klass):
-    one, two = (unicodedata.normalize(form, "Zoë") for form in ("NFC", "NFD"))
-    files = {f"{one}/{CHAPTER}/{NAME}": text("x = 1"), f"{two}/{CHAPTER}/{NAME}": text("x = 2")}
-    for path, data in files.items():
-        klass.put(path, data)
-    for source in (None, packed(files, klass.folder / "all.zip")):
-        found = klass.one(source=source)
-        assert (found.student, found.state) == (one, "found")
-        assert found.flags[0].startswith(f"two folders are called {one} (accents") and found.flags[0] in found.reason
-    other = klass.take(only=(OTHER,))[one]
-    assert other.state == "missing" and "two folders are called" in other.reason
+ZOE, ZOE_APART = (unicodedata.normalize(form, "Zoë") for form in ("NFC", "NFD"))
+TWO_WAYS = f"{ZOE_APART!a} and {ZOE!a} are one name, written in two ways"
+TWO_NAMES = pytest.mark.parametrize(
+    "one, two, name", [(ZOE, ZOE_APART, ZOE), ("ana", "ana ", "ana")], ids=["accents", "spaces"]
+)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="such names cannot stand beside each other there")
+@TWO_NAMES
+@pytest.mark.parametrize("packing", ["folders", "one zip file", "a zip file each"])
+def test_of_two_folders_with_one_name_neither_is_taken_for_the_other(klass, one, two, name, packing):
+    works = {one: {f"{CHAPTER}/{NAME}": text("x = 1")}, two: {f"{CHAPTER}/{NAME}": text("x = 2"), "y.txt": b"y"}}
+    source = None
+    for folder, files in works.items():
+        if packing == "a zip file each":
+            klass.put(f"{folder}.zip", packed(files))
+        for path, data in files.items() if packing == "folders" else ():
+            klass.put(f"{folder}/{path}", data)
+    klass.put(f"ben/{CHAPTER}/{NAME}")
+    if packing == "one zip file":
+        files = {f"{folder}/{path}": data for folder, files in works.items() for path, data in files.items()}
+        source = packed({**files, f"ben/{CHAPTER}/{NAME}": RELEASED}, klass.folder / "all.zip")
+    found = klass.take(source=source)
+    assert set(found) == {"ben", name} and found["ben"].state == "found" and found["ben"].flags == ()
+    assert found[name].state == "failed"
+    if packing == "a zip file each" and two.endswith(" "):  # the names of the files differ in their middle
+        assert all(f"{each}.zip/{CHAPTER}" in found[name].reason for each in (one, two))
+        return
+    assert "hold different notebooks of this chapter" in found[name].reason
+    assert all(ascii(each)[:-1] in found[name].reason for each in (one, two))
+    other = klass.take(only=(OTHER,), source=source)[name]
+    assert other.state == "missing" and "are one name, written in two ways" in other.reason
+
+
+def test_two_folders_with_one_name_and_one_work_are_graded_and_said(klass):
+    source = packed(
+        {f"{ZOE}/{CHAPTER}/{NAME}": RELEASED, f"{ZOE_APART}/{CHAPTER}/{NAME}": RELEASED}, klass.folder / "z.zip"
+    )
+    found = klass.one(source=source)
+    assert found.state == "found" and found.flags[0].startswith(TWO_WAYS) and found.reason.count(TWO_WAYS) == 1
+    source = packed({f"{ZOE}/a.ipynb": text("1"), f"{ZOE_APART}/x.ipynb": text(chapter=OTHER)}, klass.folder / "z.zip")
+    both = klass.take(only=(CHAPTER, OTHER), source=source)
+    assert [one.state for one in both] == ["found", "found"] and all(TWO_WAYS in one.reason for one in both)
+    source = packed({f"{ZOE}/a.ipynb": b"", f"{ZOE_APART}/a.ipynb": b"1"}, klass.folder / "z.zip")
+    assert klass.one(source=source).state == "failed"
+
+
+def test_two_zip_files_with_one_name_stop_nobody(klass):
+    klass.put(f"{ZOE}.zip", packed({f"Ana_1_assignsubmission_file_/{NAME}": RELEASED}))
+    klass.put(f"{ZOE_APART}.zip", packed({f"Ana_1_assignsubmission_file_/{NAME}": RELEASED}))
+    assert set(klass.take()) == {ZOE}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_folder_and_a_zip_file_of_one_name_are_one_persons(klass, order):
+    """Whichever comes first in a zip file: of either, the other must not be lost."""
+    files = [(f"ana/{CHAPTER}/{NAME}", RELEASED), ("ana.zip", packed({f"{OTHER}/x.ipynb": text(chapter=OTHER)}))]
+    found = klass.take(only=(CHAPTER, OTHER), source=packed(files[::order], klass.folder / "all.zip"))
+    assert [(one.student, one.state) for one in found] == [("ana", "found")] * 2
+
+
+def test_names_that_differ_in_capital_letters_alone_stay_apart_and_are_said(klass, monkeypatch):
+    source = packed(
+        {f"Ana/{NAME}": text("1"), f"ana/{NAME}": text("2"), f"ben/{NAME}": RELEASED}, klass.folder / "a.zip"
+    )
+    found = klass.take(source=source)
+    told = "the names Ana and ana differ in capital letters alone: look whether they are one person"
+    assert [found[name].flags for name in ("Ana", "ana", "ben")] == [(told,), (told,), ()]
+    assert (klass.said(found["Ana"]), klass.said(found["ana"])) == ("1", "2")
+    known = klass.take(source=source, roster=["Ana", "ana"])
+    assert [known[name].flags for name in ("Ana", "ana")] == [(), ()] and set(known) == {"Ana", "ana", "ben"}
+    monkeypatch.setattr(intake, "folds_case", lambda folder: True)
+    lost = klass.take(source=source, roster=["Ana", "ana"])
+    assert {name: one.state for name, one in lost.items()} == {"Ana": "failed", "ana": "failed", "ben": "found"}
+    assert all(lost[name].reason.startswith("Ana and ana would share a folder here") for name in ("Ana", "ana"))
+    assert not (klass.folder / "staging" / "ana").exists()
+    known = klass.take(source=source, roster=["Ana"])
+    assert {name: one.state for name, one in known.items()} == {"Ana": "found", "ana": "failed", "ben": "found"}
+
+
+def test_nobody_gets_the_folder_of_another_by_calling_himself_like_its_id(klass):
+    theirs = safe_id("Ana Lee")
+    klass.put(f"Ana Lee/{CHAPTER}/{NAME}", text("hers"))
+    klass.put(f"{theirs}/{CHAPTER}/{NAME}", text("his"))
+    klass.put(f"Bo/{CHAPTER}/{NAME}")
+    found = klass.take(roster=["Ana Lee", "Bo"])
+    assert {name: one.state for name, one in found.items()} == {"Ana Lee": "found", "Bo": "found", theirs: "failed"}
+    assert klass.said(found["Ana Lee"]) == "hers" and "Ana Lee and" in found[theirs].reason
+    assert {one.state for name, one in klass.take().items() if name != "Bo"} == {"failed"}
+
+
+def test_a_folder_called_by_an_id_is_the_students_on_the_roster(klass):
+    klass.put(f"{safe_id('Ana Lee')}/{CHAPTER}/{NAME}")
+    assert (klass.one(roster=["Ana Lee"]).student, klass.one(roster=["Ana Lee"]).reason) == ("Ana Lee", "")
+
+
+def test_a_roster_written_with_separate_accents_is_the_same(klass):
+    klass.put(f"{ZOE}/{CHAPTER}/{NAME}")
+    assert klass.one(roster=[ZOE_APART]).reason == ""
 
 
 def test_a_time_that_is_none_is_flagged_and_left(klass):
@@ -141,14 +232,87 @@ def test_the_digest_changes_with_the_notebook_and_only_with_it(klass):
 
 def test_files_beside_the_notebook_stay_behind_unless_the_chapter_wants_them(klass, monkeypatch):
     klass.put(f"ana/{CHAPTER}/{NAME}")
-    for name in ("helpers.py", "run.json", ".hidden"):
+    for name in ("helpers.py", "run.json", ".hidden", "utils/helpers.py"):
         klass.put(f"ana/{CHAPTER}/{name}", b"mine")
+    klass.put("ana/elsewhere.txt", b"mine")
     folder = klass.folder / "staging" / "ana" / CHAPTER
-    assert klass.one().flags == ("files beside the notebook were left behind: helpers.py, run.json",)
+    one = klass.one()
+    assert one.left == ("helpers.py", "run.json", "utils/helpers.py")
+    assert one.flags == ("files beside the notebook were left behind: helpers.py, run.json, utils/helpers.py",)
     assert [p.name for p in folder.iterdir()] == [NAME]
+    monkeypatch.setitem(intake.WANTED, CHAPTER, ("run.json", "utils/helpers.py"))
+    assert klass.one().left == ("helpers.py",) and klass.one().flags[0].endswith("left behind: helpers.py")
+    assert (folder / "run.json").read_bytes() == (folder / "utils" / "helpers.py").read_bytes() == b"mine"
+    monkeypatch.setattr(intake, "MAX_BYTES", 3)
+    assert "run.json is larger than" in klass.one().reason and not (folder / "run.json").exists()
+
+
+def test_many_files_beside_the_notebook_are_not_all_told_but_all_known(klass):
+    klass.put("ana/x.ipynb")
+    for number in range(8):
+        klass.put(f"ana/{number}.txt", b"mine")
+    one = klass.one()
+    assert len(one.left) == 8 and one.flags[0].endswith("left behind: 0.txt, 1.txt, 2.txt, 3.txt, 4.txt and 3 more")
+
+
+# What the inputs of the checks depend on
+
+
+def inputs_of(klass, one, student="ana"):
+    """The seeds of all checks of a submission, were it this student's."""
+    content = content_digest(klass.staged(one))
+    return {check_seed("secret", content, name, student) for name in students.NAMES}
+
+
+def changed(change):
+    notebook = students.solved()
+    change({cell.metadata.get("nbgrader", {}).get("grade_id"): cell for cell in notebook.cells}, notebook.cells)
+    return nbformat.writes(notebook).encode()
+
+
+LOOK_ALIKE = {
+    "a comment": lambda marked, cells: marked["log_softmax_answer"].update(
+        source=marked["log_softmax_answer"].source + "#"
+    ),
+    "another exercise": lambda marked, cells: marked["zero_variance_fraction_answer"].update(source="table = 'Zm9v'"),
+    "text": lambda marked, cells: cells.insert(1, new_markdown_cell("Zm9v")),
+    "text changed": lambda marked, cells: cells[0].update(source="Zm9v"),
+    "raw text": lambda marked, cells: cells.append(new_raw_cell("Zm9v")),
+    "a cell": lambda marked, cells: cells.append(new_code_cell("table = 'Zm9v'")),
+    "order": lambda marked, cells: cells.append(cells.pop(2)),
+    "a check": lambda marked, cells: marked["log_softmax"].update(source="table = 'Zm9v'"),
+}
+CANNOT_BE_READ = {
+    "outputs": lambda marked, cells: cells[-1].update(outputs=[new_output("stream", text="Zm9v")], execution_count=5),
+    "metadata": lambda marked, cells: [cell.metadata.update(tags=["Zm9v"], table="Zm9v") for cell in cells],
+    "ids": lambda marked, cells: [cell.update(id=f"Zm9v-{number}") for number, cell in enumerate(cells)],
+}
+
+
+def test_leaked_inputs_are_worth_nothing_whatever_they_are_put_into(klass):
+    """Whoever learns what a function was called with must change something to use it, and then gets other inputs."""
+    klass.put(f"as it was/{CHAPTER}/{NAME}", changed(lambda marked, cells: None))
+    for name, change in [*LOOK_ALIKE.items(), *CANNOT_BE_READ.items()]:
+        klass.put(f"{name}/{CHAPTER}/{NAME}", changed(change))
+    found = klass.take()
+    first = inputs_of(klass, found["as it was"])
+    assert len(first) == len(students.NAMES)
+    assert not first & inputs_of(klass, found["as it was"], "ben"), "a classmate's inputs are others"
+    assert [name for name in LOOK_ALIKE if first & inputs_of(klass, found[name])] == []
+    assert [name for name in CANNOT_BE_READ if first != inputs_of(klass, found[name])] == []
+    assert first == inputs_of(klass, klass.take()["as it was"]), "graded again, the same"
+
+
+def test_a_file_beside_the_notebook_that_it_may_read_counts_too(klass, monkeypatch):
     monkeypatch.setitem(intake.WANTED, CHAPTER, ("run.json",))
-    assert klass.one().flags == ("files beside the notebook were left behind: helpers.py",)
-    assert (folder / "run.json").read_bytes() == b"mine"
+    found = {}
+    for content in (None, b"1", b"2"):
+        klass.put(f"ana/{CHAPTER}/{NAME}")
+        if content:
+            klass.put(f"ana/{CHAPTER}/run.json", content)
+        one = klass.one()
+        found[content] = (content_digest(klass.staged(one)), one.digest)
+    assert len({digest for pair in found.values() for digest in pair}) == 6
 
 
 def test_copies_of_one_notebook_are_one_and_others_are_not(klass):
@@ -157,6 +321,20 @@ def test_copies_of_one_notebook_are_one_and_others_are_not(klass):
     assert klass.one().state == "found"
     klass.put("ana/b.ipynb", text("1"))
     assert (klass.one().state, klass.one().reason[:33]) == ("failed", "several notebooks (a.ipynb, b.ipy")
+
+
+def test_of_many_notebooks_only_a_few_are_named(klass):
+    for number in range(8):
+        klass.put(f"ana/{number:02d}.ipynb", text(str(number)))
+        klass.put(f"ben/{number:02d}.ipynb", b"%PDF-1")
+        klass.put(f"cy/{CHAPTER}/{number:02d}.ipynb", text(str(number)))
+    klass.put(f"cy/{CHAPTER}/{NAME}")
+    found = klass.take()
+    assert found["ana"].reason.startswith(
+        "several notebooks (00.ipynb, 01.ipynb, 02.ipynb, 03.ipynb, 04.ipynb and 3 more)"
+    )
+    assert found["ben"].reason.count("PDF") == 5 and found["ben"].reason.endswith("; and so for 3 more notebooks")
+    assert found["cy"].reason.endswith("04.ipynb and 3 more") and found["cy"].state == "found"
 
 
 def test_the_file_with_the_right_name_is_taken_and_the_others_are_named(klass):
@@ -172,11 +350,12 @@ def test_the_file_with_the_right_name_is_taken_and_the_others_are_named(klass):
 @pytest.mark.parametrize(
     "data, words",
     [
-        (b"", "not a readable Jupyter notebook"),
-        (b"\xff\xfe\x00", "not a readable Jupyter notebook"),
+        (b"", "is not a readable Jupyter notebook: it is empty"),
+        (b"\xff\xfe{\x00", "written in UTF-16"),
+        (b"%PDF-1.7", "it is a PDF document"),
         (b"[1]", "it holds a list"),
-        (b"[" * 100_000, "not a readable Jupyter notebook"),
-        (b'{"nbformat": 4, "cells": [' + b"9" * 5000 + b"]}", "not a readable Jupyter notebook"),
+        (b"[" * 100_000, "no program writes a notebook like this"),
+        (b'{"nbformat": 4, "cells": [' + b"9" * 5000 + b"]}", "no program writes a notebook like this"),
         (b'{"nbformat": 3, "worksheets": []}', "in nbformat 3"),
         (b'{"nbformat": 5, "cells": []}', "in nbformat 5"),
         (b'{"nbformat": true, "cells": []}', "in nbformat True"),
@@ -191,7 +370,7 @@ def test_the_file_with_the_right_name_is_taken_and_the_others_are_named(klass):
         ),
         (json.dumps({"nbformat": 4, "cells": [{"cell_type": "raw", "source": ""}] * 3001}).encode(), "3,001 cells"),
     ],
-    ids=lambda value: None if isinstance(value, bytes) else value[:20],
+    ids=lambda value: None if isinstance(value, bytes) else value[-20:],
 )
 @pytest.mark.parametrize("place", [f"ana/{CHAPTER}/{NAME}", "ana/x.ipynb"])
 def test_what_is_no_notebook_of_ours_fails_with_a_reason_and_harms_nobody(klass, data, words, place):
@@ -344,6 +523,33 @@ def claims_utf8(data):
     return bytes(data)
 
 
+def central(data, at, new):
+    """Write bytes into the record of the first file in a zip file's list of contents."""
+    start = data.index(b"PK\x01\x02") + at
+    return data[:start] + new + data[start + len(new) :]
+
+
+def hides_its_list(data, count):
+    """Say in the old last record that the list of contents is short, and in the newer one how long it is."""
+    end = data.rfind(b"PK\x05\x06")
+    size, offset = struct.unpack_from("<2L", data, end + 12)
+    large = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, count, count, size, offset)
+    small = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 1, 1, 100, offset, 0)
+    return data[:end] + large + struct.pack("<4sLQL", b"PK\x06\x07", 0, end, 1) + small
+
+
+def lies_beyond(data):
+    """Say that the file begins at byte 2^63."""
+    start, end = data.index(b"PK\x01\x02"), data.rfind(b"PK\x05\x06")
+    record = bytearray(data[start:end])
+    record[20:24] = record[24:28] = record[42:46] = b"\xff" * 4
+    extra = struct.pack("<HH3Q", 1, 24, len(RELEASED), 200, 2**63)
+    record[30:32] = struct.pack("<H", len(extra))
+    record += extra
+    return data[:start] + bytes(record) + struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 1, 1, len(record), start, 0)
+
+
+ONE_FILE = packed({"x.ipynb": RELEASED})
 HOSTILE = {
     "leads out": (packed({"../../evil.ipynb": RELEASED}), "leads out of the zip file"),
     "leads out in Windows": (packed({"..\\..\\evil.ipynb": RELEASED}), "leads out of the zip file"),
@@ -360,7 +566,28 @@ HOSTILE = {
     "no zip": (b"PK\x03\x04 and then nothing", "cannot be opened as a zip file"),
     "many": (packed({f"f{n}": b"" for n in range(2_001)}), "2,001 files"),
     "deep": (packed({"d/" * 20 + "x.ipynb": RELEASED}), "12 folders deep"),
-    "cut": (packed({"x.ipynb": RELEASED})[:200] + packed({"x.ipynb": RELEASED})[-200:], "cannot be"),
+    "cut": (ONE_FILE[:200] + ONE_FILE[-200:], "cannot be"),
+    "cut off": (ONE_FILE[:-30], "may not have been copied whole"),
+    "nothing": (b"", "work.zip is empty"),
+    "rar": (b"Rar!\x1a\x07\x01\x00 and more", "work.zip is an archive (RAR), and no zip file"),
+    "a notebook": (RELEASED, "work.zip is no zip file; hand in the notebook itself"),
+    "without files": (packed({"a/": b"", "__MACOSX/._x.ipynb": b"x", ".DS_Store": b"x"}), "work.zip holds no file"),
+    "zip in a zip in a zip": (
+        packed({"b.zip": packed({"c.zip": packed({NAME: RELEASED})})}),
+        "b.zip is a zip file inside",
+    ),
+    "hidden list": (hides_its_list(packed({f"{n:05d}": b"" for n in range(20_000)}), 20_000), "holds too many files"),
+    "begins far away": (lies_beyond(ONE_FILE), "cannot be unpacked"),
+    "begins behind the end": (central(ONE_FILE, 42, b"\xff\xff\xff\x7f"), "cannot be unpacked"),
+    "version of the future": (central(ONE_FILE, 6, b"\xff\x00"), "cannot be opened as a zip file"),
+    "another sum": (central(ONE_FILE, 16, b"abcd"), "cannot be unpacked"),
+    "shorter than it is": (central(ONE_FILE, 24, b"\x0a\x00\x00\x00"), "cannot be unpacked"),
+    "two names": (ONE_FILE.replace(b"x.ipynb", b"y.ipynb", 1), "cannot be unpacked"),
+    "two of one chapter": (
+        packed({"a.ipynb": RELEASED, "b.ipynb": text("1")}),
+        "several notebooks (work.zip/a.ipynb, ",
+    ),
+    "big and small": (packed({"X.ipynb": RELEASED, "x.ipynb": text("1")}), "several notebooks (work.zip/X.ipynb, "),
 }
 
 
@@ -409,6 +636,41 @@ def test_the_list_of_contents_is_measured_before_it_is_read(klass, monkeypatch):
     assert "holds too many files" in klass.one().reason
 
 
+def test_the_notebooks_of_one_student_may_hold_only_so_much_in_all(klass, monkeypatch):
+    """Else 200 notebooks of 20 MB each would fill the judge's memory."""
+    notebook = {"nbformat": 4, "cells": [{"cell_type": "markdown", "source": "x" * 1000}]}
+    released = sum(len(cell.source) for cell in students.with_answers({}).cells)
+    monkeypatch.setattr("grader.classroom.intake_work.MAX_CHARACTERS", released + 2500)
+    for number in range(3):
+        klass.put(f"ana/{number}.ipynb", json.dumps(notebook).encode())
+    klass.put(f"ana/{CHAPTER}/{NAME}")
+    klass.put("ben/1.ipynb", json.dumps(notebook).encode())
+    klass.put(f"ben/{CHAPTER}/{NAME}")
+    found = klass.take()
+    assert "million characters in all" in found["ana"].reason and found["ben"].reason == ""
+
+
+def test_names_that_a_terminal_would_obey_are_written_out(klass):
+    klass.put("ana/work.zip", packed({"\x1b[2J\r\nx.ipynb": RELEASED}))
+    klass.put("b\x07en/x\x1b[31m.ipynb")
+    found = klass.take()
+    assert found["ana"].reason == "handed in as work.zip/\\x1b[2J\\x0d\\x0ax.ipynb"
+    assert found["b\\x07en"].reason == "handed in as x\\x1b[31m.ipynb"
+
+
+def test_long_names_and_names_with_a_zero_in_them(klass):
+    klass.put("ana/work.zip", packed({"y" * 60_000 + ".ipynb": RELEASED}))
+    klass.put("ben/work.zip", packed({"x.ipynbyevil": RELEASED}).replace(b"x.ipynbyevil", b"x.ipynb\0evil"))
+    found = klass.take()
+    assert found["ana"].state == "found" and len(found["ana"].reason) < 250
+    assert found["ben"].reason == "handed in as work.zip/x.ipynb"
+
+
+def test_utf_8_names_that_do_not_say_so_are_read(klass):
+    klass.put("ana/work.zip", packed({"xxbung.ipynb": RELEASED}).replace(b"xxbung", "Übung".encode()))
+    assert klass.one().reason == "handed in as work.zip/Übung.ipynb"
+
+
 def test_old_names_in_zip_files_are_read(klass):
     data = bytearray(packed({"xbung.ipynb": RELEASED}).replace(b"xbung", b"\x9abung"))
     klass.put("ana/work.zip", bytes(data))
@@ -452,10 +714,63 @@ def test_two_people_of_one_name_stay_apart(klass):
     klass.put(f"Ana Lee_102_assignsubmission_file_/{NAME}", text("second"))
     found = klass.take(roster=["Ana Lee"])
     assert found["Ana Lee (101)"].state == found["Ana Lee (102)"].state == "found"
-    assert "who is who" in found["Ana Lee (101)"].flags[0] and found["Ana Lee"].state == "missing"
+    assert "who is who" in found["Ana Lee (101)"].flags[0] and set(found) == {"Ana Lee (101)", "Ana Lee (102)"}
+    assert all("roster" not in one.reason for one in found.values())
+    assert [one.number for one in found.values()] == ["101", "102"]
+    assert "not on the roster" in klass.take(roster=["Bo"])["Ana Lee (101)"].reason
     found = klass.take(roster=["Ana Lee", "Ana J. Lee"], names={"101": "Ana Lee", "102": "Ana J. Lee"})
     assert klass.said(found["Ana Lee"]) == "first" and klass.said(found["Ana J. Lee"]) == "second"
     assert found["Ana Lee"].reason == ""
+
+
+def test_namesakes_have_as_many_rows_in_each_chapter_as_there_are_of_them(klass):
+    """Moodle numbers them anew in each assignment."""
+    first = {f"Ana Lee_{n}_assignsubmission_file_/{NAME}": text(str(n)) for n in (101, 102)}
+    second = {f"Ana Lee_{n}_assignsubmission_file_/x.ipynb": text(f"# {n}", OTHER) for n in (201, 202)}
+    klass.put("hw2.zip", packed(first))
+    klass.put("hw1.zip", packed(second))
+
+    def rows():
+        found = klass.take(only=(OTHER, CHAPTER), roster=["Ana Lee", "Bo"])
+        return [(one.student, one.chapter[:2], one.state) for one in found if one.student != "Bo"]
+
+    assert rows() == [
+        ("Ana Lee (101)", "02", "found"), ("Ana Lee (102)", "02", "found"),
+        ("Ana Lee (201)", "01", "found"), ("Ana Lee (202)", "01", "found"),
+    ]  # fmt: skip
+    second.popitem()
+    klass.put("hw1.zip", packed(second))  # one of the two handed in nothing, and nobody knows which
+    assert rows() == [
+        ("Ana Lee", "01", "found"), ("Ana Lee (101)", "01", "missing"),
+        ("Ana Lee (101)", "02", "found"), ("Ana Lee (102)", "02", "found"),
+    ]  # fmt: skip
+
+
+def test_a_number_is_known_whatever_became_of_the_file(klass):
+    klass.put("Ana_101_assignsubmission_file_/x.ipynb", b"junk")
+    klass.put("Ben_102_assignsubmission_onlinetext_/x.html", b"<p>")
+    klass.put("Cy_103_assignsubmission_file_/x.ipynb", text(chapter=OTHER))
+    klass.put("Di_104_assignsubmission_file_/report.pdf", b"%PDF")
+    found = klass.take()
+    assert {name: (one.state, one.number) for name, one in found.items()} == {
+        "Ana": ("failed", "101"), "Ben": ("failed", "102"), "Cy": ("missing", "103"), "Di": ("failed", "104"),
+    }  # fmt: skip
+
+
+def test_a_row_has_the_number_of_its_own_assignment(klass):
+    klass.put("hw1.zip", packed({"Ana_11_assignsubmission_file_/x.ipynb": text(chapter=OTHER)}))
+    klass.put("hw2.zip", packed({f"Ana_22_assignsubmission_file_/{NAME}": RELEASED}))
+    assert [(one.chapter, one.number) for one in klass.take(only=(OTHER, CHAPTER))] == [(OTHER, "11"), (CHAPTER, "22")]
+
+
+def test_names_as_canvas_makes_them_mean_nothing_elsewhere(klass):
+    klass.put(f"ana/{CHAPTER}-1.ipynb", text("1"))
+    klass.put("ana/x.ipynb", text("2"))
+    klass.put(f"ben/{CHAPTER}/a.ipynb", text("1"))
+    klass.put(f"ben/{CHAPTER}/b.ipynb", text("2"))
+    found = klass.take()
+    assert found["ana"].reason.startswith(f"several notebooks ({CHAPTER}-1.ipynb, x.ipynb) and none is called")
+    assert found["ben"].reason.startswith("several notebooks (a.ipynb, b.ipynb) and none is called")
 
 
 # Canvas
@@ -481,7 +796,7 @@ def test_canvas(klass):
         "Dev No": ("failed", None),
         "anon_aBcDe": ("found", False),
     }
-    assert [o.number for o in found.values()] == ["12345", "12346", "12347", "", "anon_aBcDe"]
+    assert [o.number for o in found.values()] == ["12345", "12346", "12347", "12348", "anon_aBcDe"]
     assert found["Ben Öz"].reason == "" and "not on the roster" in found["anon_aBcDe"].reason
 
 

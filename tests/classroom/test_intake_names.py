@@ -2,7 +2,7 @@
 
 import pytest
 
-from grader.classroom.intake_names import Person, read_names, read_roster, safe_id, who_is_who
+from grader.classroom.intake_names import Person, contested, read_names, read_roster, safe_id, tidy, who_is_who
 from grader.classroom.intake_notebook import IntakeError
 
 
@@ -23,6 +23,7 @@ def test_rosters_in_several_forms(tmp_path):
     [
         ("id,name\n1,Ana\n2,Bob\n", ["Ana", "Bob"]),
         ("no,Student\n1,Ana\n", ["Ana"]),
+        ("no, Full_Name \n1,Ana\n", ["Ana"]),
         ("email;Full name\na@x;Ana\n", ["Ana"]),
         ("id,email\n1,a@x\n2,b@x\n", ["1", "2"]),
         ("student,student_id\nAna,1\n", ["Ana"]),
@@ -148,6 +149,28 @@ def test_two_similar_names_of_one_place_are_two_people_of_two_places_one():
 def test_names_alike_on_the_roster_are_not_guessed():
     person = Person("renee")
     assert who_is_who([person], ["Renée", "Rénee"], {})[person] == ("renee", "")
+
+
+def test_names_that_several_people_of_one_place_would_have():
+    people = [Person("Ana Lee", str(n), place) for n, place in ((1, "a"), (2, "a"), (3, "b"), (4, "b"), (5, "b"))]
+    used = {f"Ana Lee ({n})" for n in range(1, 6)}
+    assert contested(people, [], {}) == contested(people, ["Ana Lee"], {}) == {"Ana Lee": (3, used)}
+    assert contested(people[:1], ["Ana Lee"], {}) == contested(people[1:3], ["Ana Lee"], {}) == {}
+    assert contested(people[:2], ["Ana Lee"], {"1": "Ana"}) == {}
+    near = [Person("LEE ANA"), Person("ana lee")]
+    assert contested(near, ["Ana Lee"], {}) == {"Ana Lee": (2, {"LEE ANA", "ana lee"})}
+
+
+def test_a_name_is_one_however_it_is_written():
+    assert tidy(" Zoe\u0308 ") == "Zo\xeb" and tidy(" \n") == "(no name)"
+
+
+def test_an_id_is_its_own_id_and_stands_for_its_student():
+    theirs, person = safe_id("Ana Lee"), Person(safe_id("Ana Lee"))
+    assert safe_id(theirs) == theirs and who_is_who([person], ROSTER, {}) == {person: ("Ana Lee", "")}
+    both = [Person("Ana Lee"), person]
+    assert [name for name, _ in who_is_who(both, ROSTER, {}).values()] == ["Ana Lee", theirs]
+    assert who_is_who([person], [*ROSTER, theirs], {}) == {person: (theirs, "")}
 
 
 def test_names_become_safe_and_stay_distinct():

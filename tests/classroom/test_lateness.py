@@ -91,6 +91,12 @@ def test_lateness_and_its_price_are_in_the_rows_and_follow_the_policy(tmp_path):
     assert (zero["ben"].late, zero["ben"].penalty, zero["ana"].penalty) == (86_400, points, 0)
     assert sum(score.points for score in zero["ben"].scores) == points, "the scores themselves stay"
 
+    with Gradebook(f"sqlite:///{work}/gradebook.db") as gradebook:  # formgrader counts no lateness
+        gradebook.find_grade("log_softmax", CHAPTER, CHAPTER, "ben").manual_score = 1.0
+        gradebook.db.commit()
+    less = grade(late_policy="zero")["ben"]
+    assert less.penalty == sum(score.points for score in less.scores) == points - 3 and less.state == "graded"
+
     own = grade(late_policy="test_lateness.OnePointADay")
     assert own["ben"].penalty == 1
     with Gradebook(f"sqlite:///{work}/gradebook.db") as gradebook:

@@ -71,7 +71,7 @@ def test_a_notebook_that_has_used_up_its_time_is_not_run_any_further():
     step.began -= 10
     cell, _ = step.preprocess_cell(new_code_cell("1"), {}, 3)
     assert error_names(cell) == [module.NOT_RUN]
-    assert cell.outputs[0].evalue == "not run, since the notebook ran longer than 5 seconds before cell 4"
+    assert cell.outputs[0].evalue == "not run, since the notebook ran longer than 5 seconds before the cell `1`"
 
 
 def test_inputs_that_a_check_has_drawn_are_withheld_from_later_outputs():
@@ -87,7 +87,9 @@ def test_inputs_that_a_check_has_drawn_are_withheld_from_later_outputs():
     step._withhold(cell)
     assert cell.outputs[0] == harmless and cell.outputs[-1].text == module.WITHHELD
     assert len(cell.outputs) < len(leaks) + 1
-    assert leaks_in(new_notebook(cells=[cell])) == ["cell 1 put out inputs that were drawn for the grading"]
+    assert leaks_in(new_notebook(cells=[cell])) == [
+        "the cell `print(seen)` put out inputs that were drawn for the grading"
+    ]
 
 
 def withheld(step, *outputs):
@@ -159,4 +161,6 @@ def test_any_nonsense_of_the_kernel_costs_what_comes_after_it(monkeypatch):
 
     monkeypatch.setattr(module.Execute, "preprocess_cell", talks_nonsense)
     cell, _ = module.CourseExecute().preprocess_cell(new_code_cell("1"), {}, 0)
-    assert error_names(cell) == [module.KERNEL_DIED] and "nonsense in cell 1 (TypeError)" in cell.outputs[0].evalue
+    assert (
+        error_names(cell) == [module.KERNEL_DIED] and "nonsense in the cell `1` (TypeError)" in cell.outputs[0].evalue
+    )

@@ -14,10 +14,11 @@ from rich.console import Console
 
 from grader.classroom.class_page import class_page
 from grader.classroom.class_plots import duration_plot, points_plot
+from grader.classroom.class_tables import summary_line
 from grader.classroom.intake import Submission
 from grader.classroom.reports import class_tables, exercise_table, write_report
 from grader.classroom.states import Graded, Score
-from grader.classroom.statistics import duration, is_late, outcome, points_of, summaries, to_look_at
+from grader.classroom.statistics import duration, hardly_handed_in, is_late, outcome, points_of, summaries, to_look_at
 from grader.exercises import EXERCISES
 
 CHAPTER = "02_advantages_and_logprobs"
@@ -58,17 +59,24 @@ def test_submissions_say_where_the_feedback_lies_and_what_was_late(tmp_path):
     marked = one("ben", submission=Submission("ben", "ben", CHAPTER, "found", late=True, number="7"))
     write_report([late, marked], tmp_path / "out")
     ana, ben = read(tmp_path / "out" / "submissions.csv")
-    assert (ana["points"], ana["penalty"], ana["late"], ana["seconds"], ana["flags"]) == (
-        "2.5",
-        "0.5",
-        "7200",
-        "3.2",
-        "a; b",
-    )
+    assert (ana["points"], ana["penalty"], ana["seconds"], ana["flags"]) == ("2.5", "0.5", "3.2", "a; b")
+    assert (ana["late"], ana["late_seconds"]) == ("yes", "7200") and ana["intake"] == "found"
     assert (tmp_path / "out" / ana["feedback"]).read_text() == "mine"
-    assert (ben["late"], ben["number"], ben["feedback"], ben["penalty"]) == ("yes", "7", "", "")
+    assert (ben["late"], ben["late_seconds"], ben["number"], ben["feedback"]) == ("yes", "", "7", "")
+    write_report([one()], tmp_path / "other")
+    (on_time,) = read(tmp_path / "other" / "submissions.csv")
+    assert on_time["late"] == on_time["late_seconds"] == on_time["penalty"] == ""
     write_report([replace(late, feedback=None)], tmp_path / "out")
     assert not (tmp_path / "out" / ana["feedback"]).exists(), "an old page outlived its submission"
+
+
+def test_extra_credit_goes_beyond_the_maximum_everywhere(tmp_path):
+    more = one(points=5.0, result="right, 1 point of extra credit")
+    write_report([more], tmp_path)
+    (row,), (whole,) = read(tmp_path / "scores.csv"), read(tmp_path / "submissions.csv")
+    assert (row["points"], row["max_points"], row["result"]) == ("5", "4", "right, 1 point of extra credit")
+    assert (whole["points"], whole["max_points"]) == ("5", "4") and outcome(more.scores[0]) == "right"
+    assert "5<small>/4</small>" in class_page([more], {}) and "5/4" in shown(*class_tables([more]))
 
 
 def test_every_exercise_of_every_submission_has_a_row(tmp_path):
@@ -153,10 +161,35 @@ def shown(*tables):
 def test_the_tables_fold_the_missing_and_show_chapters_in_course_order():
     text = shown(*class_tables(list(reversed(CLASS))))
     assert [text.index(chapter) for chapter in a_class.CHAPTERS] == sorted(text.index(c) for c in a_class.CHAPTERS)
-    assert text.count("missing: 5 (") == 3 and "│ missing" not in text
+    assert text.count("missing: 5 of 34 (") == 3 and "│ missing" not in text
     assert "late by 1 day 6 h, 3 points off" in text and "Kofi Berg" in text
     many = [one(f"s{n}", state="missing") for n in range(40)] + [one()]
-    assert "missing: 40 (s0, " in shown(*class_tables(many)) and "and 28 more)" in shown(*class_tables(many))
+    text = " ".join(shown(*class_tables(many)).split())
+    assert "missing: 40 of 41 (s0, " in text and "and 28 more)" in text and "accident" not in text
+
+
+def test_a_chapter_that_hardly_anybody_handed_in_is_said_and_how_to_leave_it_out():
+    other = "03_the_grpo_loss"
+    few = [one("s0"), *(one(f"s{n}", state="missing") for n in range(1, 30))]
+    many = [one(f"s{n}", chapter=other, exercise="kl_k3") for n in range(30)]
+    text = " ".join(shown(*class_tables(few + many)).split())
+    assert f"hardly anybody handed this in; was it by accident? Then grade with --chapter {other}" in text
+    assert text.count("hardly anybody") == 1
+    assert not hardly_handed_in(few[:9]) and not hardly_handed_in([one(f"s{n}", state="missing") for n in range(20)])
+    assert not hardly_handed_in(few[:28] + many[:3]) and hardly_handed_in(few[:28])
+
+
+def test_a_line_says_what_became_of_all():
+    graded = [
+        one("a"), one("b", state="needs review"), one("c", fresh=False), one("d", state="needs review", fresh=False),
+        one("e", state="failed"), one("f", state="missing"), one("g", state="missing"), 
+        one("h", state="not graded yet"),
+    ]  # fmt: skip
+    assert summary_line(graded) == (
+        "8 submissions: 2 graded now, 2 taken over (nothing has changed), 1 failed, 2 missing, 1 not graded yet; "
+        "2 of the graded need review."
+    )
+    assert summary_line(graded[:1]) == "1 submission: 1 graded now."
 
 
 def test_a_large_class_shows_who_needs_a_look_and_counts_the_rest():
@@ -226,6 +259,26 @@ def test_the_page_shows_what_was_asked_for():
     assert 'href="feedback/Ana_Lee-' in html
 
 
+def test_the_missing_are_folded_under_their_chapter_by_name():
+    few = [one("s0"), *(one(f"s{n}<", state="missing") for n in range(1, 30))]
+    html = class_page(few, {})
+    found = re.search(r"<summary>29 missing \(hardly anybody handed this in[^<]*</summary><p>([^<]*)</p>", html)
+    assert found and found[1].split(", ") == [f"s{n}&lt;" for n in range(1, 30)]
+    assert "Nothing failed, nothing needs a review" in html
+
+
+def test_what_is_wrong_with_all_that_somebody_handed_in_is_said_once():
+    other = "03_the_grpo_loss"
+    twice = [
+        one("ana", state="failed", reason="no JSON"),
+        one("ana", state="failed", reason="no JSON", chapter=other, exercise="kl_k3"),
+        one("ben", state="failed", reason="no JSON"),
+    ]
+    html = class_page(twice, {("ana", other): "feedback/ana/3.html"})
+    assert "To look at (3)" in html and html.count("no JSON") == 2
+    assert f'{CHAPTER}<br><a href="feedback/ana/3.html">{other}</a></td>' in html
+
+
 def test_names_and_reasons_are_escaped():
     evil = one(
         EVIL,
@@ -251,6 +304,7 @@ def test_a_class_of_nothing_has_a_page():
 
 def test_pictures_leave_out_what_is_not_there():
     assert points_plot([(None, 22)], "x") == "" and duration_plot([0.0], "x") == ""
+    assert points_plot([(30.0, 22)], "x") != points_plot([(22.0, 22)], "x"), "what is beyond the maximum is drawn, too"
     assert "median 10 of 22" in points_plot([(10.0, 22), (None, 22)], "x") and "median 4.0" in duration_plot(
         [4.0, 0.0], "y"
     )

@@ -23,6 +23,17 @@ def test_small_messages_are_left_alone():
         assert sent(one, kind, content)[1] == content
 
 
+def test_the_bound_itself_is_allowed():
+    kind, content = type("Measured", (Session,), {}), {"name": "stdout", "text": "x" * 300_000}
+    one = kind(key=b"key")
+    message = one.msg("stream", content)
+    size = sum(map(len, one.serialize(message)))
+    bound_messages(kind, size)
+    assert one.deserialize(one.feed_identities(one.serialize(message))[1])["content"] == content
+    content["text"] += "x"
+    assert len(one.deserialize(one.feed_identities(one.serialize(message))[1])["content"]["text"]) < 200_000
+
+
 def test_a_large_one_is_cut_and_says_so():
     one = session(300_000)
     size, content = sent(one, "stream", {"name": "stdout", "text": "x" * 3_000_000})

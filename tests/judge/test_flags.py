@@ -5,6 +5,7 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from grader.attacks import load_bank
 from grader.exercises import EXERCISES
+from grader.judge import flags as module
 from grader.judge.flags import flags
 
 bank = load_bank()
@@ -48,11 +49,22 @@ def test_what_no_check_can_see_is_flagged(one):
         ("from grpo import log_softmax as mine", "imports the finished log_softmax"),
         ("mine = grpo.log_softmax", "keeps the finished log_softmax under another name"),
         ("exec(text)", "builds code or names while it runs (exec)"),
+        ("import runpy\nrunpy.run_path('x')", "builds code or names while it runs (run_path)"),
+        ("globals()['f'] = g", "builds code or names while it runs (globals)"),
+        ("locals().update(f=g)", "builds code or names while it runs (locals)"),
+        ("here = vars()", "builds code or names while it runs (vars)"),
+        ("del globals()['f']", "builds code or names while it runs (globals)"),
+        ("get_ipython().user_ns['f'] = g", "looks into the insides of functions or of Python"),
+        ("import pickle\npickle.loads(x)", "makes functions or objects out of bytes"),
+        ("import importlib\ncourse = importlib.reload(grpo)", "uses the module grpo as a value"),
+        ("course = grpo", "uses the module grpo as a value"),
+        ("open('mine.py', 'w').write(text)\nimport mine", "imports mine, a file that the notebook names itself"),
+        ("%%writefile mine.py\nfrom mine.part import f", "imports mine, a file that the notebook names itself"),
     ],
 )
 def test_each_act_has_its_words_and_its_place(cell, words):
     (found,) = flags(notebook("x = 1", "y = 2", cell))
-    assert found.startswith("cell 2 ") and words in found
+    assert found.startswith(f"the cell `{cell.splitlines()[0][:40]}") and words in found
 
 
 @pytest.mark.parametrize(
@@ -63,6 +75,9 @@ def test_each_act_has_its_words_and_its_place(cell, words):
         "import re\nre.compile('x')\nplt.title = 'x'",
         "from grpo import softmax\nimport math",
         "np.seterr(all='ignore')\nx.shape = (2, 3)",
+        "n = globals().get('n', 0)\n'n' in locals(), globals()['n'], vars(n).update(a=1)",
+        "with open('notes.pkl', 'wb') as f:\n    pickle.dump([1], f)",
+        "open('mine.py', 'w').write('x = 1')\nimport math",
         "def broken(:",
     ],
 )
@@ -76,11 +91,59 @@ def test_an_answer_may_use_finished_functions_but_its_own():
     assert found == "the answer log_softmax calls the finished log_softmax"
 
 
+CALLS = "calls the finished log_softmax"
+
+
+@pytest.mark.parametrize(
+    "cell, answer, words",
+    [
+        ("import grpo as course", "def log_softmax(x): return course.log_softmax(x)", CALLS),
+        ("import grpo as course", "def log_softmax(x): return getattr(course, name)(x)", "uses the module course as"),
+        ("from grpo import logprobs as part", "log_softmax = part.log_softmax", CALLS),
+        ("def f(x): return grpo.log_softmax(x)", "log_softmax = f", "reaches the finished log_softmax through f (the"),
+        (
+            "class C:\n    def f(self, x): return grpo.log_softmax(x)",
+            "def log_softmax(x): return C().f(x)",
+            "through C ",
+        ),
+    ],
+)
+def test_what_other_cells_call_the_finished_functions_is_known(cell, answer, words):
+    found = flags(notebook(answer, "x = 1", cell))
+    (mine,) = [one for one in found if one.startswith("the answer log_softmax ")]
+    assert words in mine and len(found) == 1
+
+
+def test_a_variable_called_like_a_module_elsewhere_is_none():
+    answer = (
+        "def log_softmax(x):\n    for course in x: print(course)\n    return [course for course in x] + list(course)"
+    )
+    assert flags(notebook(answer, "import grpo as course")) == ()
+    assert flags(notebook("def log_softmax(course): return list(course)", "import grpo as course")) == ()
+    assert flags(notebook("def log_softmax(x): return list(course)", "import grpo as course"))
+
+
+def test_a_long_way_is_told_in_short():
+    chain = "\n".join(f"def f{i}{'x' * 100}(x): return f{i + 1}{'x' * 100}(x)" for i in range(9))
+    last = f"def f9{'x' * 100}(x): return grpo.log_softmax(x)"
+    (found,) = flags(notebook(f"def log_softmax(x): return f0{'x' * 100}(x)", chain, last))
+    assert "through f0x" in found and len(found) < 400 and found.count(", f") == 2
+    assert found.endswith("… under the heading)") or found.endswith("…`)")
+
+
+def test_where_another_cell_binds_the_exercise_anew_that_cell_is_named():
+    made = notebook()
+    made.cells.insert(1, new_code_cell("def log_softmax(x):\n    return grpo.log_softmax(x)"))
+    assert flags(made) == ("the cell `def log_softmax(x):` calls the finished log_softmax",)
+    made.cells[1], made.cells[2] = made.cells[2], made.cells[1]
+    assert flags(made) == ()
+
+
 def test_released_cells_are_known():
     made = bank.HONEST[0].notebook(PLACES)
     assert EXERCISES and flags(made) == ()
     made.cells.insert(0, new_code_cell("import socket"))
-    assert flags(made) == ("cell 1 tries the network",)
+    assert flags(made) == ("the cell `import socket` tries the network",)
 
 
 def test_what_was_said_before_comes_first_and_a_forged_answer_is_told():
@@ -106,7 +169,7 @@ DEEP = "import numpy as np\nif 0:\n  np" + ".a" * 500 + ".x=1\n"
 )
 def test_a_cell_nested_too_deep_is_told_and_stops_nobody(cell, words):
     (found,) = flags(notebook("x = 1", cell))
-    assert found.startswith("cell 1 ") and words in found and len(found) < 200
+    assert found.startswith("the cell `") and words in found and len(found) < 200
 
 
 @pytest.mark.parametrize("run", ["\n", " ", "\t", "%", "!", "?", "=", "a", "1", ",", ".", "(", "\\", "/", "_", "#"])
@@ -155,9 +218,29 @@ def test_finished_functions_are_seen_on_roundabout_ways(answer, words):
     assert any(words in one and one.startswith("the answer log_softmax ") for one in found), found
 
 
+@pytest.mark.parametrize(
+    "answer, words",
+    [
+        ("from grpo import log_softmax", "imports the finished log_softmax"),
+        ("def log_softmax(x):\n    return x\nother = grpo.log_softmax", "calls the finished log_softmax"),
+    ],
+)
+def test_one_act_is_told_in_one_way(answer, words):
+    assert flags(notebook(answer)) == (f"the answer log_softmax {words}",)
+
+
+def test_where_the_release_is_not_at_hand_its_cells_are_like_others(monkeypatch, tmp_path):
+    monkeypatch.setattr(module, "NOTEBOOKS", tmp_path)
+    module._released.cache_clear()
+    try:
+        assert flags(notebook()) == () and len(flags(notebook("import socket"))) == 1
+    finally:
+        module._released.cache_clear()
+
+
 def test_parts_of_the_grader_reached_through_it_are_told_once():
     (found,) = flags(notebook("x = 1", "import grader\ngrader.checking.__dict__['EXERCISES']"))[:1]
-    assert found == "cell 1 names parts of the grader that no exercise needs"
+    assert found == "the cell `import grader` names parts of the grader that no exercise needs"
     assert len([one for one in flags(notebook("x = 1", "import grader.plain")) if "names parts" in one]) == 1
 
 
@@ -168,6 +251,7 @@ def test_parts_of_the_grader_reached_through_it_are_told_once():
         "def mine(logits):\n    return logits\n\nlog_softmax = np.vectorize(mine)",
         "class Function:\n    def __call__(self, x): return x\n\nlog_softmax = Function()",
         "mine = lambda x: x\nlog_softmax: object = mine",
+        "log_softmax: object\ndef log_softmax(x):\n    return x",
         "def log_softmax(logits):\n    log_softmax = logits - 1\n    return log_softmax",
         "import math\n\n@cache\ndef log_softmax(logits):\n    return logits",
         "if True:\n    def log_softmax(logits):\n        return logits",

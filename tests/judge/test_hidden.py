@@ -8,7 +8,7 @@ import pytest
 from grader.calling import Outcome
 from grader.checking import run_check
 from grader.exercises import EXERCISES
-from grader.judge.hidden import NUMBER, Hidden, hidden_values, holds_hidden
+from grader.judge.hidden import NUMBER, SHORT, Hidden, _digits, _length, _rows, hidden_values, holds_hidden
 from grader.paths import NOTEBOOKS, SOLUTIONS, notebook_path
 from grader.secrecy import drawn_calls
 
@@ -94,6 +94,34 @@ def test_a_row_of_ones_and_zeros_tells_little():
 
     assert not _of_values([[1.0, 0.0, 1.0, 0.0] * 5], "call").rows
     assert _of_values([[0.12, 1.71, 0.66, 0.95, 0.31, 0.44]], "call").rows
+
+
+def rows_of(*numbers):
+    return list(_rows([_digits(number, SHORT) for number in numbers]))
+
+
+def test_how_much_the_numbers_of_a_row_must_tell():
+    """Ten digits between them; a lone digit tells a third of one, and what stood in the row before tells nothing."""
+    assert rows_of(*range(10)) == [] and rows_of(*range(11, 16)) == [tuple(f"1.{n}00e+01" for n in range(1, 6))]
+    assert rows_of(1.25, 2.5, 12.25, 3.125) == [("1.250e+00", "2.500e+00", "1.225e+01", "3.125e+00"),
+                                                ("2.500e+00", "1.225e+01", "3.125e+00")]  # fmt: skip
+    assert rows_of(1.25, 2.5, 12.25) == [] and rows_of(1.25, 1.25, 2.5, 2.5, 2.5, 1.25) == []
+    ones = [1.0] * 8
+    assert len(rows_of(1.234, *ones, 2.345, 9.876)) == 1 and rows_of(1.234, *ones, 1.0, 1.0, 2.345, 9.876) == []
+
+
+def test_digits_are_counted_and_rounded_as_they_are_written():
+    assert [_length(text) for text in ("0.00123", "-1.50e10", "12", "0", ".5E-3")] == [3, 3, 2, 0, 1]
+    assert [_digits(value, 4) for value in ("-12.3456", 0.0, float("inf"), float("nan"), "1e999")] == [
+        "1.235e+01", "0.000e+00", "", "", "",
+    ]  # fmt: skip
+
+
+def test_what_is_common_is_taken_out_of_what_is_hidden():
+    one = Hidden(frozenset({"1", "2"}), frozenset({("1",), ("2",)}), frozenset({"a", "b"}))
+    other = Hidden(frozenset({"2", "3"}), frozenset({("2",), ("3",)}), frozenset({"b", "c"}))
+    assert one - other == Hidden(frozenset({"1"}), frozenset({("1",)}), frozenset({"a"}))
+    assert one | other == Hidden(frozenset("123"), frozenset({("1",), ("2",), ("3",)}), frozenset("abc"))
 
 
 def test_a_third_is_no_secret():

@@ -98,6 +98,18 @@ def test_fields_of_other_types_cost_the_field_or_the_message():
     assert content("display_data", data={f"a/{i}": "x" for i in range(100)}) is None
 
 
+@pytest.mark.parametrize("count", [None, "4", 4.0, True, -1, 10**9, [4]])
+def test_a_count_is_a_whole_number(count):
+    assert content("execute_input", code="1", execution_count=count) is None
+    assert content("execute_result", data={"text/plain": "4"}, execution_count=count)["execution_count"] is None
+
+
+def test_a_state_is_a_word():
+    assert content("status", execution_state=5) is None and content("status") is None
+    assert content("execute_input", execution_count=0) == {"execution_count": 0}
+    assert content("execute_input", execution_count=10**9 - 1) == {"execution_count": 10**9 - 1}
+
+
 def test_json_is_kept_where_the_type_says_so_and_the_answer_goes_on_as_it_is():
     assert content("display_data", data={"application/x+json": {"a": [1]}})["data"] == {
         "application/x+json": {"a": [1]}

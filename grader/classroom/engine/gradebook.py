@@ -14,28 +14,35 @@ from datetime import datetime
 from pathlib import Path
 
 import nbgrader
-from alembic.config import Config as AlembicConfig
-from alembic.script import ScriptDirectory
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.apps.api import NbGraderAPI
 
-from grader.classroom.engine.records import Settings, chapter_digest, read_json, write_whole
+from grader.classroom.engine.records import Settings, chapter_digest, read_json
+from grader.classroom.engine.trouble import Unusable, trouble_with
+from grader.classroom.formgrader import write_config
 from grader.classroom.intake import Submission
 from grader.classroom.lateness import policy_config
 from grader.classroom.nbgrader_api import COURSE_ID, course_api, course_config, in_work_folder
 from grader.classroom.preprocessors import CourseExecute, TakeJudged
 from grader.classroom.release import NOT_FOR_STUDENTS, ReleaseError, generate
+from grader.classroom.whole import write_whole
 from grader.exercises import EXERCISES
 from grader.paths import SOLUTIONS
 
 
 @dataclass(frozen=True)
 class Grade:
-    """What the gradebook holds about one exercise: the judge's points, those given by hand, and what counts."""
+    """What the gradebook holds about one exercise: the judge's points, those given by hand, and what counts.
+
+    `extra` are points of extra credit, on top of either. `open` is set where somebody has to look at it (again):
+    nbgrader sets it when work that has points by hand is graded anew, formgrader clears it when it saves a score.
+    """
 
     auto: float | None
     manual: float | None
     score: float
+    extra: float = 0.0
+    open: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,8 @@ class Entry:
 
     def shown(self) -> dict:
         """Return what a feedback page shows of it."""
-        return {**asdict(self), "handed_in": "", "due": ""}
+        grades = {name: {**asdict(grade), "open": False} for name, grade in self.grades.items()}
+        return {**asdict(self), "grades": grades, "handed_in": "", "due": ""}
 
 
 def grading_api(settings: Settings) -> NbGraderAPI:
@@ -68,6 +76,7 @@ def grading_api(settings: Settings) -> NbGraderAPI:
     config.merge(policy_config(settings.late_policy))
     api = course_api(work, config, **in_work_folder(work))
     _new_gradebook(work)
+    write_config(work)
     api.gradebook.close()  # one that cannot be used is found out before anything is graded
     return api
 
@@ -91,6 +100,9 @@ def _new_gradebook(work: Path) -> None:
 
 
 def _newest_version() -> str:
+    from alembic.config import Config as AlembicConfig  # with all that they import, needed once in a gradebook's life
+    from alembic.script import ScriptDirectory
+
     config = AlembicConfig()
     config.set_main_option("script_location", str(Path(nbgrader.__file__).parent / "alembic"))
     return ScriptDirectory.from_config(config).get_current_head()
@@ -132,14 +144,36 @@ def set_due(api: NbGraderAPI, due: dict[str, datetime]) -> None:
 
 
 def autograde(api: NbGraderAPI, submission: Submission, work: Path) -> str:
-    """Let nbgrader grade a submission that was judged before; return "" or, in one line, why it could not."""
+    """Let nbgrader grade a submission that was judged before; return "" or, in one line, why it could not.
+
+    Raises:
+        Unusable: the gradebook or the disk is at fault, so that the next submission would fare no better.
+    """
     outcome = api.autograde(submission.chapter, submission.student_id, force=True, create=True)
     if outcome["success"]:
         return ""
     text = outcome.get("log", "") + "\n" + outcome.get("error", "")
+    if re.search(r"sqlalchemy\.exc\.|sqlite3\.|\[Errno ", text):  # it may be words of the student's: see for yourself
+        trouble = trouble_with(work)
+        if trouble:
+            raise Unusable(trouble)
     errors = [line.strip() for line in text.splitlines() if re.match(r"\s*[\w.]*(Error|Exception|Entry)\b: ", line)]
     last = errors[0] if errors else "nbgrader could not grade it"
     return last.replace(str(work.resolve()), "").replace(str(work), "")[:300]
+
+
+def settle_again(gradebook: Gradebook, submission: Submission, before: Entry) -> None:
+    """Clear the marks that nbgrader has set on grades by hand although nothing has changed since they were given.
+
+    Args:
+        before: what the gradebook held of the same work before it was graded anew.
+    """
+    notebook = gradebook.find_submission_notebook(submission.chapter, submission.chapter, submission.student_id)
+    for grade in notebook.grades:
+        known = before.grades.get(grade.name)
+        if known and known.manual is not None and not known.open and known.auto == grade.auto_score:
+            grade.needs_manual_grade = False
+    gradebook.db.commit()
 
 
 def entry_of(gradebook: Gradebook, submission: Submission) -> Entry | None:
@@ -152,7 +186,7 @@ def entry_of(gradebook: Gradebook, submission: Submission) -> Entry | None:
     except MissingEntry:
         return None
     return Entry(
-        {grade.name: Grade(grade.auto_score, grade.manual_score, grade.score) for grade in notebook.grades},
+        {grade.name: _grade(grade) for grade in notebook.grades},
         {comment.name: comment.comment or "" for comment in notebook.comments},
         whole.total_seconds_late,
         notebook.late_submission_penalty or 0.0,
@@ -161,8 +195,15 @@ def entry_of(gradebook: Gradebook, submission: Submission) -> Entry | None:
     )
 
 
+def _grade(row) -> Grade:
+    return Grade(row.auto_score, row.manual_score, row.score, row.extra_credit or 0.0, row.needs_manual_grade)
+
+
 def _iso(when: datetime | None) -> str:
     return when.isoformat() if when else ""
 
 
-__all__ = ["Entry", "Grade", "ReleaseError", "autograde", "enter_chapter", "entry_of", "grading_api", "set_due"]
+__all__ = [
+    "Entry", "Grade", "ReleaseError", "Unusable", "autograde", "enter_chapter", "entry_of", "grading_api", "set_due",
+    "settle_again",
+]  # fmt: skip

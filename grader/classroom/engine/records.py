@@ -2,8 +2,9 @@
 
 In the work folder: `secret` (the seed of this class's gradings), `judged/STUDENT/CHAPTER.json` (the executed and
 judged notebook, with the key of everything that it depends on), `records/STUDENT/CHAPTER.json` (what has reached the
-gradebook and the feedback folder), `entered/CHAPTER.json` (which version of a chapter the gradebook knows), and
-`grading.log` (what the workers' libraries had to say). Every file appears whole or not at all.
+gradebook and the feedback folder), `entered/CHAPTER.json` (which version of a chapter the gradebook knows),
+`students.json` (who is called what), and `grading.log` (what the workers' libraries had to say). Every file appears
+whole or not at all.
 """
 
 from __future__ import annotations
@@ -12,10 +13,8 @@ import functools
 import hashlib
 import importlib.metadata
 import json
-import os
 import secrets
 import sys
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from grader.classroom.whole import write_whole
 from grader.paths import ROOT, SOLUTIONS
 
 LIBRARIES = (
@@ -43,22 +43,6 @@ class Settings:
     pictures: bool
     late_policy: str
     container: str = ""
-
-
-def write_whole(path: Path, text: str, mode: int = 0o644) -> None:
-    """Write a file so that a reader, or a process killed meanwhile, sees the old one or the new one and no half."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())  # else the new name may outlive a power cut, and what is in it not
-        os.chmod(temporary, mode)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
 from nbformat import NotebookNode
 
-from grader.classroom.engine.gradebook import Entry
+from grader.classroom.cells import cell_name
 from grader.classroom.intake import Submission
-from grader.classroom.preprocessors import KERNEL_DIED, NOT_A_FUNCTION, NOT_RUN, TIMED_OUT, WITHHELD, error_names
+from grader.classroom.preprocessors import (
+    KERNEL_DIED,
+    NOT_A_FUNCTION,
+    NOT_RUN,
+    TIMED_OUT,
+    WITHHELD,
+    error_names,
+    waited_in,
+)
 from grader.classroom.states import Score
 from grader.exercises import EXERCISES
 from grader.report import CHECK_MIME
+
+if TYPE_CHECKING:
+    from grader.classroom.engine.gradebook import Entry
 
 
 def due_in(chapter: str) -> list:
@@ -57,41 +75,110 @@ def report_in(cell: NotebookNode) -> dict | None:
 def trouble_in(notebook: NotebookNode) -> str:
     """Say what an instructor should look at, or nothing: a kernel that died, cells that ran out of time."""
     dead = [o.evalue for c in notebook.cells for o in c.get("outputs", []) if o.get("ename") == KERNEL_DIED]
-    late = [str(i + 1) for i, cell in enumerate(notebook.cells) if TIMED_OUT in error_names(cell)]
+    late = [
+        f"{cell_name(notebook.cells, index)} ran out of time{waited_in(cell)}"
+        for index, cell in enumerate(notebook.cells)
+        if TIMED_OUT in error_names(cell)
+    ]
     unreached = [o.evalue for c in notebook.cells for o in c.get("outputs", []) if o.get("ename") == NOT_RUN]
     if dead:
         return f"{dead[0]}; the cells after it were not run"
     if late:
-        more = f"; {unreached[0]}" if unreached else ""
-        return f"cell {', '.join(late)} ran out of time{more}"
+        return "; ".join([*late, *unreached[:1]])
     return unreached[0] if unreached else ""
+
+
+def left_out_in(notebook: NotebookNode, left: Sequence[str]) -> list[str]:
+    """Say which cells needed a file that was handed in beside the notebook and is not there when it is graded.
+
+    Args:
+        left: those files, as paths seen from the notebook's folder.
+    """
+    needed = {name: _missed(name) for name in left}
+    found = []
+    for index, cell in enumerate(notebook.cells):
+        said = "\n".join(map(_complaint, cell.get("outputs", [])))
+        found += [
+            f"{cell_name(notebook.cells, index)} needs {name}, which was handed in beside the notebook and left behind"
+            for name, missed in needed.items()
+            if said and missed.search(said)
+        ]
+    return found
+
+
+def _missed(name: str) -> re.Pattern:
+    """What Python says where the file is not there: of a module, or of a file of this name."""
+    path = PurePosixPath(name)
+    says = [rf"(?:No such file or directory|not found)[^\n]*{re.escape(path.name)}"]
+    if path.suffix == ".py":
+        says.append(rf"No module named .{{0,4}}{re.escape(path.parts[0].removesuffix('.py'))}\b")
+    return re.compile("|".join(says))
+
+
+def _complaint(output: NotebookNode) -> str:
+    """Return what an output says of an error: the cell's own, or the one that the judge reports of the function."""
+    if output.output_type == "error":
+        return f"{output.ename}: {output.evalue}"
+    report = output.get("data", {}).get(CHECK_MIME)
+    return json.dumps(report, ensure_ascii=False) if report else ""
 
 
 def leaks_in(notebook: NotebookNode) -> list[str]:
     """Say which cells put out inputs that were drawn for the grading."""
-    texts = [(i, str(o.get("text", ""))) for i, c in enumerate(notebook.cells, 1) for o in c.get("outputs", [])]
-    return [f"cell {i} put out inputs that were drawn for the grading" for i, text in texts if text == WITHHELD]
+    return [
+        f"{cell_name(notebook.cells, index)} put out inputs that were drawn for the grading"
+        for index, cell in enumerate(notebook.cells)
+        if any(output.get("text", "") == WITHHELD for output in cell.get("outputs", []))
+    ]
 
 
-def read_scores(one: Submission, notebook: NotebookNode, entry: Entry) -> tuple[tuple[Score, ...], list[str]]:
-    """Read each exercise's result: what happened from the notebook, the points from the gradebook.
+@dataclass(frozen=True)
+class Reading:
+    """What a graded notebook and the gradebook say: a score for each exercise, and what there is to know.
 
-    Also returns what an instructor should know: checks that gave no result, and grades given by hand before.
+    `review` says what an instructor must look at, `notes` what is merely so. `settled` tells whether somebody has given
+    points by hand and has done so for every exercise that has no result or was not reached.
     """
-    cells, scores, remarks = cells_by_id(notebook), [], []
+
+    scores: tuple[Score, ...]
+    review: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    settled: bool = False
+
+
+def read_scores(one: Submission, notebook: NotebookNode, entry: Entry) -> Reading:
+    """Read each exercise's result: what happened from the notebook, the points from the gradebook."""
+    cells, scores, review, notes, by_hand, lost = cells_by_id(notebook), [], [], [], set(), set()
     for exercise in due_in(one.chapter):
         result, mistake = result_of(exercise.name, cells)
+        if result.startswith("failed") or cut_short(cells.get(exercise.name)):
+            lost.add(exercise.name)
         grade, points = entry.grades.get(exercise.name), None
         if grade is None:
             result = "failed: the gradebook does not know this exercise"
         elif grade.manual is not None:
-            remarks.append(
-                f"{exercise.name} keeps the {grade.manual:g} points given by hand; the check gives {grade.auto or 0:g}"
-            )
+            says = f"the check gives {grade.auto or 0:g}"
+            if grade.open:
+                review.append(
+                    f"{exercise.name} has {grade.manual:g} points by hand, given before it was graded anew; {says}: "
+                    "save them again in formgrader, or others"
+                )
+            else:
+                by_hand.add(exercise.name)
+                notes.append(f"{exercise.name} has {grade.manual:g} points by hand; {says}")
             points, result = grade.score, "graded by hand"
         elif not result.startswith("failed"):
             points = grade.score
         if result.startswith("failed"):
-            remarks.append(f"{exercise.name}: {result}")
+            review.append(f"{exercise.name}: {result}")
+        if grade is not None and grade.extra:
+            extra = f"{grade.extra:g} point{'' if grade.extra == 1 else 's'} of extra credit"
+            notes.append(f"{exercise.name} has {extra}")
+            result = result if points is None else f"{result}, {extra}"
         scores.append(Score(one.student, one.chapter, exercise.name, points, exercise.points, result, mistake))
-    return tuple(scores), remarks
+    return Reading(tuple(scores), tuple(review), tuple(notes), bool(by_hand) and lost <= by_hand)
+
+
+def cut_short(check: NotebookNode | None) -> bool:
+    """Tell whether a check gave no result for a reason that an instructor should look at."""
+    return check is None or bool({KERNEL_DIED, NOT_RUN, TIMED_OUT} & set(error_names(check)))

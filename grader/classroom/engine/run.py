@@ -31,12 +31,15 @@ from grader.classroom.engine.records import (
     read_notebook,
     record_path,
     told,
-    write_whole,
 )
-from grader.classroom.engine.results import due_in, leaks_in, no_scores, read_scores, trouble_in
+from grader.classroom.engine.results import due_in, leaks_in, left_out_in, no_scores, read_scores, trouble_in
+from grader.classroom.engine.trouble import Unusable, is_full, trouble_with
 from grader.classroom.intake import STAMP, Submission
 from grader.classroom.preprocessors import content_digest
+from grader.classroom.same_student import doubles
 from grader.classroom.states import NOT_YET, Graded
+from grader.classroom.unscored import leave_no_zero
+from grader.classroom.whole import write_whole
 from grader.judge.flags import flags
 from grader.judge.start import USUAL
 
@@ -69,6 +72,7 @@ class Run:
         """Grade until everything has its row, or until `stopped` says so. `api` knows the chapters."""
         self.api = api
         with api.gradebook as self.book:
+            self.doubles = doubles([student.id for student in self.book.students], self.found)
             while len(self.rows) < len(self.found) and not stopped():
                 self._give(pool)
                 if self.to_settle:
@@ -78,6 +82,9 @@ class Run:
                 progress(len(self.rows), len(self.found), self._now(pool))
             while self.to_settle:  # only where it was stopped: what an earlier grading did is no less done for that
                 self._settle(self.to_settle.popleft(), known_only=True)
+            for row in self.rows.values():
+                if row.state in ("failed", "missing"):
+                    leave_no_zero(self.book, row.submission.chapter, row.submission.student_id)
         if not stopped():
             progress(len(self.found), len(self.found), "done")
 
@@ -112,21 +119,26 @@ class Run:
 
     @contextmanager
     def _costs_this_row_only(self, number: int) -> Iterator[None]:
-        """Let an error cost the submission at hand its row, and nobody else. A gradebook that fails is everybody's."""
+        """Let an error cost the submission at hand its row, and nobody else. A gradebook that fails is everybody's,
+        and so is a full disk."""
         try:
             yield
-        except SQLAlchemyError:
+        except (SQLAlchemyError, Unusable):
             raise
         except Exception as error:
+            if is_full(error):
+                raise
             self._fail(number, f"its result could not be read: {told(error, self.work)}")
 
     def _give(self, pool: Pool) -> None:
         while pool.idle() and (self.to_show or self.to_judge):
             what, number = ("page", self.to_show.popleft()) if self.to_show else ("judge", self.to_judge.popleft())
             one = self.found[number]
-            task = {"do": what, "number": number, "student": one.student_id, "chapter": one.chapter}
+            task = {"do": what, "number": number, "chapter": one.chapter}
+            task |= {"student": one.student_id, "name": one.student}
             if what == "judge":
-                task |= {"key": self.keys[number], "preload": preload(one.chapter)}
+                last = self.tries.get((what, number), 0) == TRIES - 1
+                task |= {"key": self.keys[number], "preload": preload(one.chapter), "last": last}
                 # As many kernels start ahead as there will be notebooks for.
                 if len(self.to_judge) >= pool.size:
                     task["next"] = preload(self.found[self.to_judge[pool.size - 1]].chapter)
@@ -134,6 +146,8 @@ class Run:
 
     def _take(self, answer: Task) -> None:
         what, number, problem = answer["do"], answer["number"], answer.get("problem", "")
+        if answer.get("full") and (trouble := trouble_with(self.work)):
+            raise Unusable(trouble)
         self.tries[what, number] = self.tries.get((what, number), 0) + 1
         if problem and self.tries[what, number] < TRIES:
             (self.to_judge if what == "judge" else self.to_show).append(number)
@@ -159,16 +173,19 @@ class Run:
         one, judged = self.found[number], self._judged(number)
         path = record_path(self.work, one.student_id, one.chapter)
         record, entry = read_json(path), gradebook.entry_of(self.book, one)
-        there = number not in self.fresh and record.get("graded") == self._graded(number, entry)
-        if not there or self._notebook(number) is None:
+        there = entry is not None and record.get("graded") == self._graded(number, entry)
+        if number in self.fresh or not there or self._notebook(number) is None:
             if known_only:
                 return
             self.fresh.add(number)
             path.unlink(missing_ok=True)  # it would be believed if nbgrader got no further than half its way
+            before = entry if record.get("content") == one.digest else None
             problem = gradebook.autograde(self.api, one, self.work)
             if problem:
                 self._fail(number, problem)
                 return
+            if before is not None:
+                gradebook.settle_again(self.book, one, before)
             entry = gradebook.entry_of(self.book, one)
         shown = hashlib.sha256(json.dumps([judged.get("key"), entry.shown()], sort_keys=True).encode()).hexdigest()
         if record.get("shown") == shown and has_text(self._page(number)) and number not in self.fresh:
@@ -186,7 +203,7 @@ class Run:
             stamp = (self.work / "intake" / one.student_id / one.chapter / STAMP).read_text(encoding="utf-8").strip()
         except OSError:
             stamp = ""
-        auto = {name: grade.auto for name, grade in sorted(entry.grades.items())}
+        grades, costly = sorted(entry.grades.items()), entry.late and self.settings.late_policy != "none"
         return {
             "key": self.keys[number],
             "stamp": stamp,
@@ -194,12 +211,14 @@ class Run:
             "due": entry.due,
             "policy": self.settings.late_policy,
             "penalty": entry.penalty,
-            "auto": auto,
+            "auto": {name: grade.auto for name, grade in grades},
+            # What lateness costs may hang on the points, those by hand too, and nbgrader counts it when it grades.
+            "late points": [grade.score for _, grade in grades] if costly else [],
         }
 
     def _record(self, number: int, entry: Entry, shown: str) -> None:
         one = self.found[number]
-        data = {"graded": self._graded(number, entry), "shown": shown}
+        data = {"graded": self._graded(number, entry), "shown": shown, "content": one.digest}
         write_whole(record_path(self.work, one.student_id, one.chapter), json.dumps(data, indent=1) + "\n")
 
     def _fail(self, number: int, problem: str) -> None:
@@ -212,18 +231,22 @@ class Run:
         notebook = self._notebook(number)
         if notebook is None:
             raise OSError(f"the graded notebook of {one.student_id} cannot be read")
-        scores, remarks = read_scores(one, notebook, entry)
-        trouble = "; ".join(filter(None, [trouble_in(notebook), *remarks]))
-        reasons = [one.reason, trouble, "" if page else "no feedback page could be made"]
+        read = read_scores(one, notebook, entry)
+        trouble = trouble_in(notebook)
+        # Points by hand for all that it cost: somebody has seen it.
+        review = [*([] if read.settled else [trouble]), *read.review, *left_out_in(notebook, one.left)]
+        review = list(filter(None, [*review, "" if page else "no feedback page could be made"]))
         late = one.late and not entry.late and "the learning platform says that it came in late"
-        remarks = [*one.flags, *filter(None, [trouble, late]), *leaks_in(notebook)]
+        twice = self.doubles.get(one.student_id, ())
+        remarks = [*one.flags, *twice, *review, *filter(None, [late]), *leaks_in(notebook)]
         found, unseen = self._flags(notebook, remarks)
-        trouble, reasons = trouble or unseen, [*reasons, unseen]
+        review += [unseen] if unseen else []
+        seen = trouble if read.settled else ""
         self.rows[number] = Graded(
             one,
-            "needs review" if trouble else "graded",
-            "; ".join(filter(None, reasons)),
-            scores,
+            "needs review" if review else "graded",
+            "; ".join(filter(None, [one.reason, *review, seen, *read.notes])),
+            read.scores,
             page,
             late=entry.late,
             penalty=entry.penalty,

@@ -22,10 +22,12 @@ from typing import Any, TextIO
 
 from jupyter_core.utils import run_sync
 
-from grader.classroom.engine.feedback import feedback_config, without_places, without_scripts
-from grader.classroom.engine.records import Settings, judged_path, read_notebook, write_whole
+from grader.classroom.engine.feedback import feedback_config, with_name, without_places
+from grader.classroom.engine.records import Settings, judged_path, read_notebook
+from grader.classroom.engine.trouble import is_full
 from grader.classroom.nbgrader_api import course_api, course_config, in_work_folder
 from grader.classroom.preprocessors import CourseExecute
+from grader.classroom.whole import write_whole
 from grader.judge.kernel import NO_PICTURES, SandboxedKernelManager
 from grader.judge.sandbox import HOME
 from grader.paths import ROOT
@@ -103,12 +105,13 @@ class Worker:
         self.api = course_api(self.work, self.config, **in_work_folder(self.work))
 
     def do(self, task: dict[str, Any]) -> dict[str, Any]:
-        """Do one task. The answer holds "problem" where it could not be done."""
+        """Do one task. The answer holds "problem" where it could not be done, and "full" where the disk is."""
         try:
             return self.judge(task) if task["do"] == "judge" else self.page(task)
         except Exception as error:
             text = str(error).strip().partition("\n")[0]
-            return {"problem": f"{type(error).__name__}: {text}"[:300].replace(str(self.work), "")}
+            problem = f"{type(error).__name__}: {text}"[:300].replace(str(self.work), "")
+            return {"problem": problem, **({"full": True} if is_full(error) else {})}
 
     def judge(self, task: dict[str, Any]) -> dict[str, Any]:
         """Execute and judge the staged notebook of a submission, and store it with what that took."""
@@ -129,8 +132,9 @@ class Worker:
         return done
 
     def _execute(self, notebook, folder: Path, task: dict[str, Any]) -> CourseExecute:
-        resources = {"metadata": {"path": str(folder)}}
+        resources = {"metadata": {"path": str(folder)}, "nbgrader": {"student": task["student"]}}
         step = CourseExecute(config=self.config, parent=self.api)
+        step.may_repeat = not task.get("last")
         if not self.settings.sandbox:
             step.preprocess(notebook, resources)
             return step
@@ -151,8 +155,8 @@ class Worker:
         page = self.work / "feedback" / task["student"] / task["chapter"] / f"{task['chapter']}.html"
         if not outcome["success"] or not page.is_file():
             return {"problem": f"no feedback page could be made: {outcome.get('error', '').strip()[-200:]}"}
-        text = without_places(page.read_text(encoding="utf-8"), PLACES)
-        write_whole(page, without_scripts(text))
+        text = with_name(without_places(page.read_text(encoding="utf-8"), PLACES), task["student"], task["name"])
+        write_whole(page, text)
         return {}
 
 

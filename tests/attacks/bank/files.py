@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
+import struct
+import zipfile
 from pathlib import Path
 
 from nbformat.v4 import new_code_cell, new_markdown_cell
@@ -223,6 +226,43 @@ def many_notebooks(student: Path, data: bytes) -> None:
         (folder / f"{number}.ipynb").write_bytes(b"{}")
 
 
+def zip_far_away(student: Path, data: bytes) -> None:
+    packed = zipped({FILE: data})
+    start, end = packed.index(b"PK\x01\x02"), packed.rfind(b"PK\x05\x06")
+    record = bytearray(packed[start:end])
+    record[20:28] = b"\xff" * 8
+    record[42:46] = b"\xff" * 4
+    extra = struct.pack("<HH3Q", 1, 24, len(data), len(data), 2**63)
+    record[30:32] = struct.pack("<H", len(extra))
+    last = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 1, 1, len(record) + len(extra), start, 0)
+    (student / "work.zip").write_bytes(packed[:start] + record + extra + last)
+
+
+def zip_with_a_hidden_list(student: Path, data: bytes) -> None:
+    """The old last record says that the list of contents is short; a newer one, which counts, says how long it is."""
+    packed = zipped({FILE: data, **{f"{number:05d}": b"" for number in range(20_000)}})
+    end = packed.rfind(b"PK\x05\x06")
+    size, offset = struct.unpack_from("<2L", packed, end + 12)
+    large = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, 20_001, 20_001, size, offset)
+    small = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 1, 1, 100, offset, 0)
+    whole = packed[:end] + large + struct.pack("<4sLQL", b"PK\x06\x07", 0, end, 1) + small
+    (student / "work.zip").write_bytes(whole)
+
+
+def zip_without_files(student: Path, data: bytes) -> None:
+    packed = zipped({f"{CHAPTER_2}/": b"", f"__MACOSX/._{FILE}": data, ".DS_Store": b"x"})
+    (student / "work.zip").write_bytes(packed)
+
+
+def zipped(files: dict[str, bytes]) -> bytes:
+    """Return a zip file of these."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return target.getvalue()
+
+
 def one(name, tries, kind="broken file", states=REFUSED, **more):
     """A file of which nothing can be graded, so that nothing is due."""
     return Submission(name, kind, tries, states=states, deserves={EVERYTHING: 0.0}, **more)
@@ -239,6 +279,11 @@ CELLS = "cells"
 BATCH = [
     one("empty-file", "a file of no bytes", raw=lambda data: b""),
     one("not-json", "a Word document's first bytes", raw=lambda data: b"PK\x03\x04" + data[:500]),
+    one("pdf", "a PDF document under the notebook's name", raw=lambda data: b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n" + data),
+    one("web-page", "a web page under the notebook's name", raw=lambda data: b"<!DOCTYPE html><html>" + data),
+    one("zip-far-away", "a zip file that says its notebook begins at byte 2^63", layout=zip_far_away),
+    one("zip-hidden-list", "a zip file of 20,000 files that says it has one", layout=zip_with_a_hidden_list),
+    one("zip-without-files", "a zip file with folders and litter in it", layout=zip_without_files),
     one("cut-off", "the file breaks off in the middle", raw=lambda data: data[: len(data) // 2]),
     one("not-utf-8", "bytes that are no UTF-8", raw=lambda data: data.replace(b"def ", b"\xff\xfe ", 1)),
     one("utf-16", "the whole file in UTF-16", raw=lambda data: data.decode().encode("utf-16")),

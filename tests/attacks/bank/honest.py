@@ -158,6 +158,14 @@ unittest.main(argv=["x"], exit=False)
 """
 ASYNC = "import asyncio\nawait asyncio.sleep(0.01)\nprint('awaited')"
 THREADED = "from concurrent.futures import ThreadPoolExecutor as Pool\nlist(Pool(2).map(log_softmax, [[1.0], [2.0]]))"
+DISPLAY = """
+from IPython import display as module
+from IPython.display import display as show, publish_display_data
+from pprint import pprint as display
+
+display("mine"), show("theirs")
+publish_display_data = print = None
+"""
 SAVED = "from pathlib import Path\nPath('notes.txt').write_text('a note')\nprint(Path('notes.txt').read_text())"
 
 
@@ -253,6 +261,7 @@ BATCH = [
     right("honest-capture", "a cell magic that keeps output", cells=((AFTER, CAPTURE),)),
     right("honest-own-tests", "unit tests of its own", cells=((AFTER, OWN_TESTS),)),
     right("honest-async", "await and threads at the top level", cells=((AFTER, ASYNC), ("end", THREADED))),
+    right("honest-display", "display by other names, other things by its name", cells=(("start", DISPLAY),)),
     right("honest-files", "a file written and read", cells=((AFTER, SAVED),)),
     right("honest-stale", "old outputs, errors and numbers out of order", change=stale_outputs),
     right("honest-collapsed", "collapsed and tagged cells", change=half_cleared),

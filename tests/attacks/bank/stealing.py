@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .making import Submission, nothing
+from .making import CHAPTER_2, Submission, nothing, solutions
 
 ANY = ("graded", "needs review")
 TARGET = "log_softmax"
@@ -319,6 +319,28 @@ ready = course.log_softmax
 """
 
 
+# The answer knows nothing; a helper in another cell calls the finished function.
+THROUGH = "def log_softmax(logits):\n    return rows_of(logits)"
+HELPER = "def rows_of(x):\n    return grpo.log_softmax(x)"
+HELPER_CHAIN = """
+import functools
+import grpo as course
+
+class Rows:
+    @staticmethod
+    def of(x):
+        return course.log_softmax(x)
+
+table = {}
+table["rows"] = functools.partial(Rows.of)
+rows_of = lambda x, f=table["rows"]: f(x)
+"""
+HELPER_AS_DECORATOR = """
+def careful(fn):
+    return functools.wraps(fn)(lambda x: grpo.log_softmax(x))
+"""
+
+
 def one(name, kind, tries, source, place=f"before {TARGET}", **more):
     """A cell of its own before an exercise whose answer knows nothing."""
     more = {"states": ANY, **more}
@@ -365,5 +387,16 @@ BATCH = [
     shortcut("finished-import", "imports grpo's finished function under another name", FROM_GRPO_ALIAS),
     shortcut("finished-elsewhere", "fetches grpo's finished function in a cell of its own",
              "def log_softmax(logits):\n    return ready(logits)", cells=(("start", FROM_GRPO_CELL),)),
+    shortcut("finished-helper", "calls a helper in a cell of its own that calls grpo's finished function", THROUGH,
+             cells=((f"before {TARGET}", HELPER),)),
+    shortcut("finished-chain", "calls it through a class, a dict, a default, another name for grpo", THROUGH,
+             cells=(("start", HELPER_CHAIN),)),
+    shortcut("finished-decorator", "has a decorator of another cell that puts the finished function in its place",
+             "@careful\ndef log_softmax(logits):\n    return None",
+             cells=(("start", f"import functools\n{HELPER_AS_DECORATOR}"),)),
+    Submission("finished-other-answer", "finished functions", "keeps the helper in the answer of another exercise",
+               answers={TARGET: THROUGH, "zero_variance_fraction":
+                        solutions(CHAPTER_2)["zero_variance_fraction"] + f"\n\n{HELPER}"},
+               deserves={TARGET: 4.0, "zero_variance_fraction": 4.0}, flagged=True, states=ANY),
     shortcut("reference", "takes the exercise's reference out of the grader", BY_REFERENCE),
 ]  # fmt: skip

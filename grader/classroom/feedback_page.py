@@ -1,0 +1,174 @@
+"""The feedback page of one submission: what it earned, by exercise, and the notebook with the checks' reports.
+
+Only what stands here reaches the student. What cells put out is theirs and may be made to look like anything, so it is
+shown as text and pictures: no HTML, style, class or id of an output gets onto the page. The exception are the reports
+of the checks, which the judge writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from importlib.resources import files
+
+from nbconvert.filters import ansi2html
+from nbformat import NotebookNode
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
+
+from grader.classroom.engine.results import cells_by_id, report_in, result_of
+from grader.classroom.mathml import markdown_to_html
+from grader.exercises import EXERCISES
+
+PICTURES = ("image/png", "image/jpeg")
+LATE = "taken off because it came in late"
+BY_HAND = "points given by your instructor"
+NO_RESULT = "no result, which is not your doing: ask your instructor"
+CODE = HtmlFormatter(cssclass="code")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One exercise of the table at the top. `points` is None where there is no result."""
+
+    name: str
+    points: float | None
+    most: float
+    remark: str
+
+
+def feedback_page(notebook: NotebookNode, chapter: str, student: str, penalty: float = 0.0) -> str:
+    """Return the page as HTML.
+
+    Args:
+        notebook: judged, with the gradebook's points and comments in the metadata of its cells.
+        chapter: its name.
+        student: whose it is.
+        penalty: the points that lateness costs.
+    """
+    rows = summary(notebook)
+    style = files("grader.classroom").joinpath("feedback_page.css").read_text(encoding="utf-8") + _code_style()
+    title = title_of(chapter)
+    cells = [_cell(cell) for cell in notebook.cells]
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n<header>\n"
+        f"<h1>{escape(title)}</h1>\n{name_line(student)}\n{_total(rows, penalty)}\n{_table(rows)}\n"
+        "<p>Below is the notebook as it was graded, with the reports of the checks.</p>\n</header>\n"
+        + "\n".join(cell for cell in cells if cell)
+        + "\n</main>\n</body>\n</html>\n"
+    )
+
+
+def title_of(chapter: str) -> str:
+    """Return a chapter's name as people read it: "02_the_loss" is "Chapter 02: the loss"."""
+    number, _, words = chapter.partition("_")
+    return f"Chapter {number}: {words.replace('_', ' ')}" if number.isdigit() and words else chapter
+
+
+def name_line(student: str) -> str:
+    """Return the line of the page that says whose it is."""
+    return f'<p class="student"><bdi>{escape(student)}</bdi></p>'
+
+
+def summary(notebook: NotebookNode) -> list[Row]:
+    """Return a row for each exercise with a check cell: its points in the gradebook and what went wrong, by name."""
+    cells = cells_by_id(notebook)
+    rows = []
+    for name in (name for name in cells if name in EXERCISES):
+        marks, report = cells[name].metadata.nbgrader, report_in(cells[name])
+        result, mistake = result_of(name, cells)
+        score, most = marks.get("score"), marks.get("points", EXERCISES[name].points)
+        lost = result.startswith("failed")
+        given = score is not None and score != (report["points"] if report else 0)
+        remarks = [mistake or ("" if lost or result == "right" else result), BY_HAND if given else ""]
+        if lost and not given:
+            score, remarks = None, [NO_RESULT]
+        rows.append(Row(name, score, most, "; ".join(filter(None, remarks))))
+    return rows
+
+
+def _total(rows: Sequence[Row], penalty: float) -> str:
+    most = sum(row.most for row in rows)
+    lost = sum(row.points is None for row in rows)
+    points = max(0.0, sum(row.points or 0 for row in rows) - penalty)
+    late = f'\n<p class="late">{penalty:g} points {LATE}</p>' if penalty else ""
+    if lost:
+        what = f"{lost} exercise{'s have' if lost > 1 else ' has'} no result yet"
+        return f'<p class="total no-result">No total: {what}</p>{late}'
+    return f'<p class="total">{points:g} of {most:g} points</p>{late}'
+
+
+def _table(rows: Sequence[Row]) -> str:
+    lines = [
+        f'<tr><td><a href="#check-{escape(row.name)}"><code>{escape(row.name)}</code></a></td>'
+        f'<td class="n">{"no result" if row.points is None else f"{row.points:g} of {row.most:g}"}</td>'
+        f"<td>{escape(row.remark)}</td></tr>"
+        for row in rows
+    ]
+    return "<table>\n<tr><th>exercise</th><th>points</th><th></th></tr>\n" + "\n".join(lines) + "\n</table>"
+
+
+def _cell(cell: NotebookNode) -> str:
+    grade_id = cell.metadata.get("nbgrader", {}).get("grade_id", "")
+    if cell.cell_type == "markdown":
+        return f'<section class="cell markdown">{markdown_to_html(cell.source)}</section>'
+    if cell.cell_type != "code":
+        return f'<section class="cell"><pre>{escape(cell.source)}</pre></section>' if cell.source.strip() else ""
+    if grade_id in EXERCISES:
+        return (
+            f'<section class="cell check" id="check-{escape(grade_id)}"><h2><code>check({escape(grade_id)})</code></h2>'
+            f"{''.join(_judged(output) for output in cell.outputs)}</section>"
+        )
+    comment = cell.metadata.get("nbgrader", {}).get("comment") or ""
+    if not cell.source.strip() and not comment:
+        return ""
+    answers = grade_id.removesuffix("_answer") if grade_id.endswith("_answer") else ""
+    heading = f"<h2>Your answer: {escape(answers)}</h2>" if answers else ""
+    said = f'<div class="comment"><b>Comment</b> {markdown_to_html(comment)}</div>' if comment else ""
+    return (
+        f'<section class="cell{" answer" if answers else ""}">{heading}{_highlighted(cell.source)}'
+        f"{''.join(_output(output) for output in cell.outputs)}{said}</section>"
+    )
+
+
+def _judged(output: NotebookNode) -> str:
+    """The judge's own report; whatever else a check cell holds is shown like any output."""
+    is_report = output.output_type == "execute_result" and report_in(NotebookNode(outputs=[output]))
+    return output.data["text/html"] if is_report and "text/html" in output.data else _output(output)
+
+
+def _output(output: NotebookNode) -> str:
+    if output.output_type == "stream":
+        return f'<div class="output"><pre>{ansi2html(output.text)}</pre></div>'
+    if output.output_type == "error":
+        return f'<div class="output error"><pre>{ansi2html(chr(10).join(output.traceback))}</pre></div>'
+    return f'<div class="output">{_shown(output.get("data", {}))}</div>'
+
+
+def _shown(data: dict) -> str:
+    """One output of a cell: a picture or its text, whatever else it would be in a notebook."""
+    for kind in PICTURES:
+        if isinstance(data.get(kind), str):
+            return f'<img alt="a picture that this cell drew" src="data:{kind};base64,{escape(data[kind].strip())}">'
+    if isinstance(data.get("text/plain"), str):
+        return f"<pre>{ansi2html(data['text/plain'])}</pre>"
+    return f"<small>an output that is not shown here ({escape(', '.join(map(str, data))[:200])})</small>"
+
+
+@cache
+def _lexer():
+    return get_lexer_by_name("ipython3")
+
+
+@cache
+def _code_style() -> str:
+    return CODE.get_style_defs(".code") + "\n"
+
+
+def _highlighted(source: str) -> str:
+    return highlight(source, _lexer(), CODE)

@@ -1,0 +1,95 @@
+"""One student, one name in the gradebook, whoever grades: `grader grade`, `nbgrader autograde` or formgrader's button.
+
+nbgrader calls a student as the folder of the submission is called. `grader grade` goes by the roster and by `--names`,
+and makes the name safe for paths: a folder "Ana Lee" or "ana_lee" would be a second student there, with grades of its
+own that no report shows. So `grader grade` notes who is called what, and nbgrader's steps ask here before they grade.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from nbgrader.api import Gradebook, MissingEntry
+from sqlalchemy.engine import make_url
+
+from grader.classroom.intake import Submission
+from grader.classroom.intake_names import Person, safe_id, who_is_who
+from grader.classroom.whole import write_whole
+
+KEPT = "students.json"  # in the work folder
+
+
+class SecondStudent(Exception):
+    """nbgrader was asked to grade a folder under another name than its student's; the message says what to do."""
+
+
+def keep_names(work: Path, found: Iterable[Submission], names: Mapping[str, str]) -> None:
+    """Note whose id is whose name, and what `--names` said, beside what earlier gradings have noted."""
+    students, said = _kept(work)
+    now = students | {one.student_id: one.student for one in found}, said | dict(names)
+    if now != (students, said):
+        write_whole(work / KEPT, json.dumps({"students": now[0], "names": now[1]}, ensure_ascii=False, indent=1) + "\n")
+
+
+def known_as(folder: str, work: Path) -> str:
+    """Return the id under which `grader grade` knows the student whose folder this is; "" for one it does not know."""
+    students, said = _kept(work)
+    return folder if folder in students else _id_of(folder, students.values(), said)
+
+
+def refuse_second(student: str, chapter: str, db_url: str) -> None:
+    """Raise SecondStudent if `grader grade` calls the student of this folder otherwise, or would.
+
+    By then nbgrader has entered the second one; it is taken out again unless it has any grade.
+    """
+    database = make_url(db_url).database
+    known = (known_as(student, Path(database).parent) if database else "") or safe_id(student)
+    if known == student:
+        return
+    with Gradebook(db_url) as gradebook, suppress(MissingEntry):
+        second = gradebook.find_student(student)
+        grades = [grade for one in second.submissions for book in one.notebooks for grade in book.grades]
+        if all(grade.auto_score is None and grade.manual_score is None for grade in grades):
+            gradebook.remove_student(student)
+    raise SecondStudent(
+        f"the folder {student!r} is not graded here, since `grader grade` calls its student {known!r}, and the "
+        f"gradebook would have two. To grade it, run `grader grade --chapter {chapter}`, or call the folder {known!r}"
+    )
+
+
+def doubles(ids: Iterable[str], found: Sequence[Submission]) -> dict[str, tuple[str, ...]]:
+    """Return {student_id: what to say of it} for those whom a gradebook has a second time, under another id.
+
+    Args:
+        ids: the students in the gradebook.
+        found: the submissions at hand.
+    """
+    students = {one.student_id: one.student for one in found}
+    made: dict[str, list[str]] = {}
+    for other in sorted(set(ids) - set(students)):
+        known = _id_of(other, students.values(), {})
+        if known in students:
+            made.setdefault(known, []).append(
+                f"the gradebook has a second student {other!r} of this name, whose grades are in no report (nbgrader, "
+                f"or an earlier grading, went by the folder's name): move what was graded by hand there to {known!r}, "
+                f"and remove the other with `nbgrader db student remove --force {other!r}`"
+            )
+    return {known: tuple(said) for known, said in made.items()}
+
+
+def _id_of(folder: str, names: Iterable[str], said: Mapping[str, str]) -> str:
+    """Return the id of the student whom a folder of this name belongs to, as the intake would say; "" for nobody."""
+    person, names = Person(folder), list(names)
+    name, _ = who_is_who([person], names, said)[person]
+    return safe_id(name) if name in names else ""
+
+
+def _kept(work: Path) -> tuple[dict[str, str], dict[str, str]]:
+    try:
+        data = json.loads((work / KEPT).read_text(encoding="utf-8"))
+        return dict(data["students"]), dict(data["names"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}, {}

@@ -1,0 +1,39 @@
+"""What a cell is called in a reason."""
+
+import pytest
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell
+
+from grader.classroom.cells import cell_name
+
+
+def marked(grade_id):
+    cell = new_code_cell("anything")
+    cell.metadata.nbgrader = NotebookNode(grade_id=grade_id, grade=True, solution=False)
+    return cell
+
+
+def test_an_exercises_cells_are_called_by_it():
+    cells = [marked("log_softmax_answer"), marked("log_softmax")]
+    assert [cell_name(cells, i) for i in range(2)] == ["the answer log_softmax", "the check of log_softmax"]
+
+
+@pytest.mark.parametrize(
+    "cells, name",
+    [
+        ([new_code_cell("\n\n  x = 1\ny = 2")], "the cell `x = 1`"),
+        ([new_code_cell("  \n")], "an empty cell"),
+        (
+            [new_markdown_cell("# One\ntext\n## Two ##\nmore"), new_markdown_cell("no heading"), new_code_cell("f()")],
+            'the cell `f()` under the heading "Two"',
+        ),
+        (
+            [new_markdown_cell("# Far"), new_code_cell("# a comment"), new_code_cell("f()")],
+            'the cell `f()` under the heading "Far"',
+        ),
+        ([new_code_cell("a" * 50)], f"the cell `{'a' * 40}…`"),
+        ([new_code_cell("a`b\x1b[31m\u2028c")], "the cell `a'b [31m`"),
+    ],
+)
+def test_another_by_its_first_line_and_heading(cells, name):
+    assert cell_name(cells, len(cells) - 1) == name
