@@ -1,8 +1,13 @@
 """What all tests share: one thread, no inputs drawn from the clock, and who may run beside whom."""
 
 import os
+import signal
 
 import pytest
+
+# Started in the background by a shell, a process ignores Ctrl-C, and so do all that it starts; some tests press it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "agg")

@@ -71,6 +71,14 @@ def wrap(argv: Sequence[str], private: Path, limits: Limits | None = None, conta
 
 # The word comes before and after the imports, so that what fails can be told apart: the box, or what it shows.
 TRIAL = "print('in the box', flush=True); import grader.paths, numpy; print('and all is there')"
+# An image may be the whole course: its environment lies in the course's folder, as `make lab` makes it, or at the top.
+TELL_SOLUTIONS = """
+import sys
+from pathlib import Path
+for folder in {Path(sys.prefix).parent, Path(sys.prefix), Path('/')}:
+    if (folder / 'solutions').is_dir():
+        print('solutions in', folder / 'solutions')
+"""
 
 
 @functools.cache
@@ -116,11 +124,16 @@ def _verdict(done: subprocess.CompletedProcess) -> str:
 def _why_no_container(container: str) -> str:
     try:
         with tempfile.TemporaryDirectory(prefix="judge-", dir="/tmp") as folder:
-            argv = [sys.executable, "-P", "-c", TRIAL]
+            argv = [sys.executable, "-P", "-c", TRIAL + TELL_SOLUTIONS]
             command = container_command(container, argv, Path(folder), Limits(), environment())
             done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         return f"the container command does not work here ({error})"
+    if "solutions in" in done.stdout:
+        return (
+            f"the container's image shows the students' code the {done.stdout.strip().splitlines()[-1]}: use one "
+            "without them (docs/Containerfile, --target kernel)"
+        )
     if "and all is there" in done.stdout:
         return ""
     said = (done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}"]

@@ -41,7 +41,17 @@ def test_options_named_in_the_text_exist():
         | options_of("export moodle")
         | options_of("export gradescope")
     )
-    foreign = {"--privileged", "--rm", "--init", "--security-opt", "--volume", "--userns"}
+    foreign = {
+        "--privileged",
+        "--rm",
+        "--init",
+        "--security-opt",
+        "--volume",
+        "--userns",
+        "--user",
+        "--target",
+        "--build-arg",
+    }
     named = {option for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)} - foreign
     assert named <= every and "--names" in named
 

@@ -58,13 +58,14 @@ def test_what_is_no_container_command_is_refused(tmp_path, template):
     [
         ("in the box\nand all is there", ""),
         ("in the box", "image lacks what the kernel needs"),
+        ("in the box\nand all is there\nsolutions in /course/solutions", "the solutions in /course/solutions"),
         ("", "the container does not start"),
     ],
 )
 def test_it_is_tried_out_before_it_is_used(tmp_path, prints, words):
     """A program that stands for podman: it prints what a trial in a container would."""
     program = tmp_path / "podman"
-    program.write_text(f"#!/bin/sh\nprintf '{prints}'\n".replace("\nand", "\\nand"))
+    program.write_text(f"#!/bin/sh\nprintf '{prints}'\n".replace("\nand", "\\nand").replace("\nsol", "\\nsol"))
     program.chmod(0o755)
     assert words in sandbox.why_not(f"{program} run course")
     if words:
@@ -77,3 +78,15 @@ def test_it_is_tried_out_before_it_is_used(tmp_path, prints, words):
 
 def test_a_program_that_is_not_there_is_named():
     assert "no-such-program" in sandbox.why_not("no-such-program run course")
+
+
+@pytest.mark.parametrize("where", ["", "venv", None])
+def test_an_image_with_solutions_tells_on_itself(tmp_path, monkeypatch, capsys, where):
+    """The words that the trial runs inside: the environment's folder or the one that it lies in may have solutions."""
+    (tmp_path / "venv").mkdir()
+    if where is not None:
+        (tmp_path / where / "solutions").mkdir()
+    monkeypatch.setattr("sys.prefix", str(tmp_path / "venv"))
+    exec(sandbox.TELL_SOLUTIONS, {})
+    told = f"solutions in {tmp_path / where / 'solutions'}\n" if where is not None else ""
+    assert capsys.readouterr().out == told

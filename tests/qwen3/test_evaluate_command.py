@@ -414,6 +414,7 @@ def changed(number, **fields):
         (changed(1, seconds=-1.0), "line 2 has seconds -1.0"),
         (changed(1, seconds=float("nan")), "line 2 has seconds nan"),
         (changed(1, problem=False), "line 2 has problem False"),
+        (changed(1, tokens=-1), "line 2 has tokens -1"),
         (changed(1, reward=True), "line 2 has reward True"),
         (changed(1, reward=float("nan")), "line 2 has reward nan"),
         (changed(1, reward=float("inf")), "line 2 has reward inf"),
