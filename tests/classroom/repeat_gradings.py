@@ -3,7 +3,7 @@
     python -m tests.classroom.repeat_gradings --times 20
 
 The class of test_grading.py (right, wrong, noisy, endless, crashing, broken work) is judged anew each time, by one,
-two or three workers, and its submissions come in another order.
+two or three workers, and its submissions come in another order. Nobody is renamed: inputs depend on the student.
 """
 
 from __future__ import annotations
@@ -13,14 +13,31 @@ import json
 import random
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import students
 
+from grader.classroom import grading
 from grader.classroom.grading import grade_class
 from grader.judge.sandbox import why_not
+
+
+@contextmanager
+def shuffled(rng: random.Random) -> Iterator[None]:
+    """Let submissions be graded in another order than that of their students' names."""
+    take_in = grading.take_in
+
+    def in_another_order(*args, **kwargs):
+        found = take_in(*args, **kwargs)
+        return rng.sample(found, len(found))
+
+    with patch.object(grading, "take_in", in_another_order):
+        yield
 
 
 def main() -> int:
@@ -33,21 +50,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         students.hand_in(folder / "submitted")
-        everybody = sorted(path.name for path in (folder / "submitted").iterdir())
         for time in range(options.times):
-            order = random.Random(time).sample(everybody, len(everybody))
-            # Submissions are graded in the order of their students' names.
-            renamed = {f"{place:02}-{student}": student for place, student in enumerate(order)}
-            for new, student in renamed.items():
-                (folder / "submitted" / student).rename(folder / "submitted" / new)
-            graded = grade_class(
-                folder / "submitted", folder / f"grading{time}", seed=options.seed, sandbox=not why_not(),
-                workers=1 + time % 3, cell_seconds=20,
-            )  # fmt: skip
-            for new, student in renamed.items():
-                (folder / "submitted" / new).rename(folder / "submitted" / student)
+            with shuffled(random.Random(time)):
+                graded = grade_class(
+                    folder / "submitted", folder / f"grading{time}", seed=options.seed, sandbox=not why_not(),
+                    workers=1 + time % 3, cell_seconds=20,
+                )  # fmt: skip
             for one in graded:
-                student = renamed[one.submission.student]
+                student = one.submission.student
                 seen.setdefault((student, "state"), set()).add(one.state)
                 for score in one.scores:
                     seen.setdefault((student, score.exercise), set()).add((score.points, score.result, score.mistake))
