@@ -2,8 +2,12 @@
 
 import os
 import signal
+import sys
+from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # browsing.py
 
 # Started in the background by a shell, a process ignores Ctrl-C, and so do all that it starts; some tests press it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -5,16 +5,12 @@ One JupyterLab serves all tests here. Set GRPO_SCREENSHOTS to a folder to keep p
 
 import os
 import re
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from pathlib import Path
 
 import nbformat
 import pytest
 import students
+from browsing import jupyterlab, start_chromium
 from gradebooks import gradebook_in
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
@@ -74,40 +70,14 @@ def course(tmp_path_factory):
 def lab(course, tmp_path_factory):
     """The address of a JupyterLab of its own, started in the course folder as the documentation says."""
     home = tmp_path_factory.mktemp("lab")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    env = {**os.environ, "JUPYTER_CONFIG_DIR": str(home), "OMP_NUM_THREADS": "1"}
-    with (home / "lab.log").open("w") as log:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={port}", "--ip=127.0.0.1",
-             "--IdentityProvider.token=course", "--allow-root"],
-            cwd=course, env=env, stdout=log, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        try:
-            for _ in range(240):
-                try:
-                    urllib.request.urlopen(f"http://127.0.0.1:{port}/api?token=course", timeout=2)
-                    break
-                except OSError:
-                    assert server.poll() is None, (home / "lab.log").read_text()
-                    time.sleep(0.25)
-            else:
-                pytest.fail("JupyterLab did not answer: " + (home / "lab.log").read_text())
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            server.terminate()
-            server.wait(20)
+    with jupyterlab(course, home) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
 def page(lab):
     with playwright.sync_playwright() as p:
-        chromium = p.chromium.launch(
-            executable_path=CHROMIUM,
-            args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-quic", "--no-first-run",
-                  "--disable-background-networking", "--disable-component-update", "--disable-sync"],
-        )  # fmt: skip
+        chromium = start_chromium(p, CHROMIUM)
         one = chromium.new_page(viewport={"width": 1200, "height": 1000})
         one.set_default_timeout(SECONDS * 1000)
         one.goto(f"{lab}/formgrader/?token=course")  # logs in

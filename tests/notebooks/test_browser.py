@@ -8,14 +8,11 @@ import json
 import os
 import re
 import shutil
-import socket
-import subprocess
-import sys
 import time
-import urllib.request
 from pathlib import Path
 
 import pytest
+from browsing import jupyterlab, start_chromium
 
 from grader.bootstrap import find_chromium
 from grader.paths import NOTEBOOKS, SOLUTIONS, chapters
@@ -52,49 +49,18 @@ def lab(tmp_path_factory):
         file = settings / f"{name}.jupyterlab-settings"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(content))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    env = {
-        **os.environ,
-        "JUPYTER_CONFIG_DIR": str(folder / "config"),
+    variables = {
         "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces"),
-        "OMP_NUM_THREADS": "1",
     }
-    env.pop("MPLBACKEND", None)
-    log = (folder / "lab.log").open("w")
-    server = subprocess.Popen(
-        [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={port}", "--ip=127.0.0.1",
-         "--IdentityProvider.token=course", "--LabApp.expose_app_in_browser=True", "--allow-root"],
-        cwd=folder / "work", env=env, stdout=log, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    address = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(240):
-            try:
-                urllib.request.urlopen(f"{address}/api?token=course", timeout=2)
-                break
-            except OSError:
-                assert server.poll() is None, (folder / "lab.log").read_text()
-                time.sleep(0.25)
-        else:
-            pytest.fail("JupyterLab did not answer: " + (folder / "lab.log").read_text())
+    with jupyterlab(folder / "work", folder, variables, ("--LabApp.expose_app_in_browser=True",)) as address:
         yield address
-    finally:
-        server.terminate()
-        server.wait(20)
-        log.close()
 
 
 @pytest.fixture(scope="module")
 def browser():
     with playwright.sync_playwright() as p:
-        chromium = p.chromium.launch(
-            executable_path=CHROMIUM,
-            args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-quic", "--no-first-run",
-                  "--disable-background-networking", "--disable-component-update", "--disable-sync"],
-        )  # fmt: skip
+        chromium = start_chromium(p, CHROMIUM)
         yield chromium
         chromium.close()
 
