@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from grader.paths import GRADING
+
+if TYPE_CHECKING:
+    from grader.classroom.export import Result
 
 export = typer.Typer(
     no_args_is_help=True, help="Take the grades of a report to Canvas, Moodle, Gradescope or GitHub Classroom."
@@ -81,6 +84,7 @@ def gradescope(
         _say(f"0 points, and told what to hand in: {name} ({why})")
     for name, why in done.left:
         _say(f"no results.json: {name} ({why}). Gradescope will show that the autograder failed")
+    _tell_reviews([one for one in results if not student or one.student == student])
     _say(f"{len(done.paths)} written: {out}")
     if done.left:
         raise typer.Exit(1)
@@ -118,9 +122,9 @@ def _fill(platform: str, report: Path, chapter: str, out: Path, force: bool, fil
         done = fill(results)
         if done.written:
             files.write(out, done.text)
-        return done
+        return results, done
 
-    done = _or_exit(work)
+    results, done = _or_exit(work)
     if done.note:
         _say(f"Note: {done.note}.")
     for name, why in done.left:
@@ -130,7 +134,15 @@ def _fill(platform: str, report: Path, chapter: str, out: Path, force: bool, fil
     if not done.written:
         _say("nobody could be filled in, and nothing was written", style="red")
         raise typer.Exit(1)
+    _tell_reviews([one for one in results if one.student not in done.unknown])
     _say(f"{len(done.written)} filled in: {out}")
+
+
+def _tell_reviews(results: Sequence[Result]) -> None:
+    """Say whose points go out although something about them is still to be looked at."""
+    for result in results:
+        if result.state == "needs review" and result.points is not None:
+            _say(f"points as they are, but it needs review: {result.student} ({result.reason})")
 
 
 def _names(path: Path | None) -> dict[str, str]:

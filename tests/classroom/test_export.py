@@ -648,3 +648,18 @@ def test_a_whole_class_goes_through(tmp_path):
     assert done.exit_code == 0 and f"{sum(r.points is not None for r in results)} filled in" in done.output
     done = run("gradescope", "--report", tmp_path, "--chapter", CHAPTER, "--student", "nobody")
     assert done.exit_code == 1 and f" and {len(results) - 10} others" in done.output
+
+
+def test_whose_points_are_still_to_be_looked_at_is_said(report, tmp_path):
+    said = "points as they are, but it needs review: Finn (why <b>)"
+    done = run("gradescope", "--report", report, "--out", tmp_path / "gradescope")
+    assert done.output.count("needs review") == 1 and said in done.output
+    assert (
+        "needs review" not in run("gradescope", "--report", report, "--out", tmp_path / "a", "--student", "Eve").output
+    )
+    source = tmp_path / "grades.csv"
+    for names, times in ((["Ana Lee", "Finn"], 1), (["Ana Lee"], 0)):
+        lines = "".join(f"{name},{number},,\n" for number, name in enumerate(names))
+        source.write_text(f"Student,ID,Section,Advantages (7)\n    Points Possible,,,{MOST}\n{lines}", encoding="utf-8")
+        done = run("canvas", source, "--out", tmp_path / "out.csv", "--report", report, "--column", "7")
+        assert done.exit_code == 0 and done.output.count(said) == times, done.output
