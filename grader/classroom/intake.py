@@ -25,7 +25,7 @@ from grader.classroom.intake_names import contested, read_names, read_roster, sa
 from grader.classroom.intake_notebook import MAX_BYTES, IntakeError, chapters_in, too_large
 from grader.classroom.intake_rows import alike, folds_case, told_alike, without_a_folder, without_doubles
 from grader.classroom.intake_work import STAMP, Notebook, Work, choose, look_through, some, unreadable
-from grader.classroom.repair import rebuild
+from grader.classroom.repair import is_untouched, rebuild
 from grader.classroom.seeds import BESIDE
 from grader.paths import NOTEBOOKS, notebook_path
 
@@ -134,7 +134,9 @@ def _take_one(student: str, chapter: str, work: Work | None, release: NotebookNo
     mine = [one for one in work.notebooks if one.path.parent == PurePosixPath(chapter)]
     elsewhere = [one for one in work.notebooks if one not in mine and one.chapters == {chapter}]
     lost = [one for one in work.notebooks if one.cells is None and not one.chapters]
-    one, remarks, problem = choose(mine or elsewhere, chapter)
+    candidates, untouched = _with_work(mine or elsewhere, release)
+    one, remarks, problem = choose(candidates, chapter)
+    remarks += [f"not graded, since nothing is done in it: {some(untouched)}"] if untouched else []
     if problem:
         return made("failed", _joined(problem, *work.remarks))
     if one is None:
@@ -164,6 +166,20 @@ def _take_one(student: str, chapter: str, work: Work | None, release: NotebookNo
     flags = list(dict.fromkeys([*flags, *work.remarks, *work.problems, *unreadable(lost)]))
     digest = hashlib.sha256(text.encode()).hexdigest()
     return made("found", _joined(*remarks, *flags), tuple(flags), timestamp=timestamp, digest=digest, left=left)
+
+
+def _with_work(notebooks: list[Notebook], release: NotebookNode) -> tuple[list[Notebook], list[str]]:
+    """Return the notebooks to choose from, and the names of the untouched ones that stand back for one with answers.
+
+    That is for copies in one place; of attempts handed in one after another the last counts, whatever is in it.
+    """
+    if len({(one.folder, one.place, one.upload) for one in notebooks}) > 1:
+        return notebooks, []
+    untouched = [one for one in notebooks if one.cells is not None and is_untouched(one.cells, release)]
+    begun = [one for one in notebooks if one.cells is not None and one not in untouched]
+    if not begun or not untouched:
+        return notebooks, []
+    return [one for one in notebooks if one not in untouched], [one.path.name for one in untouched]
 
 
 def _joined(*words: str) -> str:

@@ -68,6 +68,21 @@ def rebuild(cells: Sequence, release: NotebookNode) -> tuple[NotebookNode, list[
     return _notebook(spots, due, setup, release), list(dict.fromkeys(remarks))
 
 
+def is_untouched(cells: Sequence, release: NotebookNode) -> bool:
+    """Tell whether none of a chapter's answers was begun in a student's cells (`intake_notebook.Cell`)."""
+    stubs = {
+        grade_id_of(cell).removesuffix("_answer"): cell.source
+        for cell in release.cells
+        if grade_id_of(cell) and cell.metadata.nbgrader.get("solution")
+    }
+    return all(
+        _untouched(cell.source, name, stub)
+        for cell in cells
+        for name, stub in stubs.items()
+        if cell.grade_id == f"{name}_answer" or (cell.kind == "code" and defines(cell.source, name))
+    )
+
+
 def _settle_answer(spots: list[_Spot], grade_id: str, stub: str, remarks: list[str]) -> list[_Spot]:
     """Leave one spot for the answer, and say how it was chosen."""
     name = grade_id.removesuffix("_answer")

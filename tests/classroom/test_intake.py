@@ -843,3 +843,31 @@ def test_a_new_notebook_that_cannot_be_read_is_not_replaced_by_the_old_one(klass
     klass.put(f"leeana_1_20_{CHAPTER}.ipynb", text("old"))
     klass.put(f"leeana_1_30_{CHAPTER}-1.ipynb", b"junk")
     assert klass.one().state == "failed" and "not a readable" in klass.one().reason
+
+
+def test_a_copy_that_was_worked_in_is_graded_and_not_the_untouched_original(klass):
+    worked = nbformat.writes(
+        students.with_answers({"log_softmax": "def log_softmax(logits):\n    return 'mine'"})
+    ).encode()
+    klass.put(f"ana/{CHAPTER}/{NAME}")
+    klass.put(f"ana/{CHAPTER}/{CHAPTER}-Copy1.ipynb", worked)
+    one = klass.one()
+    assert (one.state, one.reason) == (
+        "found", f"handed in as {CHAPTER}-Copy1.ipynb; not graded, since nothing is done in it: {NAME}"
+    )  # fmt: skip
+    assert any("'mine'" in cell.source for cell in klass.staged(one).cells)
+    klass.put(f"ana/{CHAPTER}/other.ipynb", worked.replace(b"mine", b"other"))
+    assert (
+        klass.one().state == "failed" and "several notebooks" in klass.one().reason
+    )  # two with work, none of the name
+    klass.put(f"ana/{CHAPTER}/{NAME}", worked.replace(b"mine", b"named"))
+    assert klass.one().state == "found" and any("'named'" in cell.source for cell in klass.staged(klass.one()).cells)
+
+
+def test_of_attempts_the_last_counts_even_if_nothing_is_done_in_it(klass):
+    worked = nbformat.writes(
+        students.with_answers({"log_softmax": "def log_softmax(logits):\n    return 'mine'"})
+    ).encode()
+    klass.put("leeana_12_345_work.ipynb", worked)
+    klass.put("leeana_12_346_work-1.ipynb", RELEASED)
+    assert not any("'mine'" in cell.source for cell in klass.staged(klass.one()).cells)
