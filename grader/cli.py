@@ -230,6 +230,8 @@ def grade(
         )
     if out.exists() and not out.is_dir():
         raise typer.BadParameter(f"--out {out} is a file; name a folder")
+    if out.resolve() == submitted.resolve():
+        raise typer.BadParameter(f"--out {out} is the folder with the submissions; name another")
     stopped = ""
     try:
         with Progress(console=console) as bar:

@@ -262,19 +262,21 @@ def match(
     by_name = {tidy(result.student): result for result in results}
     found: dict[int, Result] = {}
     people: dict[int, Person] = {}
+    why: dict[int, str] = {}
     for index, row in enumerate(rows):
         numbers = [value for key, value in row.items() if key != "name" and value]
         told = next((names[value] for value in (*numbers, row["name"]) if value in names), "")
         known = by_name.get(told) or next((by_number[n] for n in numbers if n in by_number), None)
         known = known or next((by_name[n] for n in numbers if n in by_name), None)
-        if known:
+        if known and not told and _contradicts(row["name"], known, by_name):
+            why[index] = f"its number is that of {known.student}, its name is not: is this the file of that class?"
+        elif known:
             found[index] = known
         else:
             people[index] = Person(tidy(row["name"]), str(index), "sheet")
     taken = {id(result) for result in found.values()}
     free = [result.student for result in results if id(result) not in taken]
     called = who_is_who(people.values(), free, {})
-    why: dict[int, str] = {}
     for index, person in people.items():
         name, remark = called[person]
         alone, _ = who_is_who([person], by_name, {})[person]  # whose result it were, if nobody else were there
@@ -288,6 +290,13 @@ def match(
         else:
             why[index] = f"{remark}, by number"
     return found, why
+
+
+def _contradicts(name: str, known: Result, by_name: dict[str, Result]) -> bool:
+    """Tell whether a row's name is somebody else's of the report than its number says."""
+    person = Person(tidy(name))
+    alone, _ = who_is_who([person], by_name, {})[person]
+    return alone in by_name and by_name[alone] is not known
 
 
 def comment(result: Result) -> str:

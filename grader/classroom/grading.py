@@ -114,6 +114,10 @@ def grade_class(
             f"nothing was graded, since the students' code cannot be shut in: {reason}. To grade the work of "
             "people you trust all the same, add --no-sandbox: their code then runs with your rights."
         )
+    if submitted.resolve() == work.resolve():
+        raise GradingError(
+            f"{work} is the folder with the submissions: name another --work, or the grader's own files become students"
+        )
     if workers is not None and workers < 1:
         raise GradingError(f"{workers} workers can grade nothing; use 1 or more")
     try:

@@ -14,6 +14,10 @@ from pathlib import Path
 from grader.classroom.intake_notebook import IntakeError
 
 _HEADERS = ("student", "student id", "id", "name", "full name", "roster", "lms", "lms name", "lms id")
+_FIRST, _LAST = (
+    ("first name", "firstname", "given name", "vorname"),
+    ("last name", "lastname", "surname", "family name", "nachname"),
+)
 _STUDENTS = ("student", "student id", "roster", "name", "full name")  # a roster's column, the first of these it has
 
 
@@ -32,13 +36,23 @@ class Person:
 def read_roster(path: Path) -> list[str]:
     """Return the names in a roster: one a line, or a column of a CSV file.
 
-    The column is the one whose header says student, roster or name, else the first; a header is not needed.
+    The column is the one whose header says student, roster or name, else the first; a header is not needed. Columns
+    for first and last names are put together.
 
     Raises:
         IntakeError: the file cannot be read or names nobody, or lines that differ come down to one name.
     """
     rows, column = _rows(path, "roster"), 0
     titles = [_title(field) for field in rows[0][1]] if rows else []
+    halves = [next((titles.index(title) for title in kind if title in titles), None) for kind in (_FIRST, _LAST)]
+    if any(half is not None for half in halves) and not any(title in _STUDENTS for title in titles):
+        if None in halves:
+            raise IntakeError(
+                f"the roster {path} has a column {rows[0][1][max(half or 0 for half in halves)]!r} and none for the "
+                "rest of the name; add it, or one column with the whole name called student"
+            )
+        whole = [(number, " ".join(row[half] for half in halves if half < len(row))) for number, row in rows[1:]]
+        rows, titles = [(0, ["student"]), *((number, [name]) for number, name in whole)], ["student"]
     headed = bool(titles) and (titles[0] in _HEADERS or any(title in _STUDENTS for title in titles))
     if headed:
         column = next((titles.index(title) for title in _STUDENTS if title in titles), 0)

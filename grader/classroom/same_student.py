@@ -60,21 +60,24 @@ def refuse_second(student: str, chapter: str, db_url: str) -> None:
     )
 
 
-def doubles(ids: Iterable[str], found: Sequence[Submission]) -> dict[str, tuple[str, ...]]:
+def doubles(ids: Iterable[str], found: Sequence[Submission], work: Path | None = None) -> dict[str, tuple[str, ...]]:
     """Return {student_id: what to say of it} for those whom a gradebook has a second time, under another id.
 
     Args:
         ids: the students in the gradebook.
         found: the submissions at hand.
+        work: the folder in which earlier gradings have noted who is called what.
     """
+    earlier = _kept(work)[0] if work else {}
     students = {one.student_id: one.student for one in found}
     made: dict[str, list[str]] = {}
     for other in sorted(set(ids) - set(students)):
-        known = _id_of(other, students.values(), {})
+        known = _id_of(earlier.get(other, other), students.values(), {})
         if known in students:
             made.setdefault(known, []).append(
-                f"the gradebook has a second student {other!r} of this name, whose grades are in no report (nbgrader, "
-                f"or an earlier grading, went by the folder's name): move what was graded by hand there to {known!r}, "
+                f"the gradebook has a second student {other!r} of this name, whose grades are not in this report "
+                f"(nbgrader, or an earlier grading with another roster, called them so). If the roster was left out "
+                f"this time, grade again with it; else move what was graded by hand there to {known!r}, "
                 f"and remove the other with `nbgrader db student remove --force {other!r}`"
             )
     return {known: tuple(said) for known, said in made.items()}

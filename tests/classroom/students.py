@@ -151,7 +151,7 @@ def hand_in(folder: Path) -> None:
     _write(folder, "oli", with_answers({"zero_variance_fraction": ASKS}, right))
     _write(folder, "quin", with_answers(ALL_WRONG))
     _write(folder, "rosa", right, name="one.ipynb")
-    _write(folder, "rosa", untouched, name="two.ipynb")
+    _write(folder, "rosa", with_answers({"group_relative_advantage": DDOF_0}), name="two.ipynb")
     _write(folder, "sam", nbformat.read(notebook_path(NOTEBOOKS, OTHER_CHAPTER), as_version=4))
     (folder / "tess" / CHAPTER).mkdir(parents=True)
 

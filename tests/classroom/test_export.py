@@ -663,3 +663,17 @@ def test_whose_points_are_still_to_be_looked_at_is_said(report, tmp_path):
         source.write_text(f"Student,ID,Section,Advantages (7)\n    Points Possible,,,{MOST}\n{lines}", encoding="utf-8")
         done = run("canvas", source, "--out", tmp_path / "out.csv", "--report", report, "--column", "7")
         assert done.exit_code == 0 and done.output.count(said) == times, done.output
+
+
+def test_a_row_whose_number_and_name_are_two_peoples_is_left(report, tmp_path):
+    source, out = tmp_path / "grades.csv", tmp_path / "out.csv"
+    source.write_text(
+        f"Student,ID,Section,Advantages (7)\n    Points Possible,,,{MOST}\n"
+        "Finn,501,,3\nSomebody Else,506,,\nAna Lee,1,,\n", encoding="utf-8",
+    )  # fmt: skip
+    done = run("canvas", source, "--out", out, "--report", report, "--column", "7")
+    assert "left as it was: Finn (its number is that of Ana Lee, its name is not" in done.output
+    assert [row[3] for row in rows(out)][2:4] == ["3", "0"]  # whom the report does not know goes by number
+    (tmp_path / "names.csv").write_text("501,Ana Lee\n")
+    run("canvas", source, "--out", out, "--report", report, "--column", "7", "--names", tmp_path / "names.csv")
+    assert rows(out)[2][3] == f"{MOST}"

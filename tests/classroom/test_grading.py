@@ -4,6 +4,7 @@ import csv
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
 
 import pytest
@@ -330,3 +331,10 @@ def test_a_page_without_a_head_is_shown_as_text():
     assert without_scripts("<script>x</script>") == "<pre>&lt;script&gt;x&lt;/script&gt;</pre>"
     made = without_scripts("<html><head></head><body><META HTTP-EQUIV='refresh' content='0;url=x'></body></html>")
     assert "script-src" not in made and "data-http-equiv='refresh'" in made
+
+
+def test_the_submissions_are_not_the_work_folder(tmp_path):
+    with pytest.raises(GradingError, match="is the folder with the submissions: name another --work"):
+        grade_class(tmp_path, tmp_path / "x" / "..", sandbox=False)
+    done = CliRunner().invoke(cli.app, ["grade", str(tmp_path), "--out", str(tmp_path), "--no-sandbox"])
+    assert done.exit_code == 2 and "submissions;nameanother" in re.sub(r"[\s│]+", "", done.output)

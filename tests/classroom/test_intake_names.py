@@ -179,3 +179,24 @@ def test_names_become_safe_and_stay_distinct():
     assert not any(set(i) & set(" *?[]{}/\\") or i[0] in ".-" or len(i) > 100 for i in ids)
     assert len(safe_id("\U00010330" * 80).encode()) <= 255, "letters of four bytes"
     assert safe_id("x" * 80) == "x" * 80
+
+
+@pytest.mark.parametrize(
+    "text, names",
+    [
+        ("Last Name,First Name\nAdams,Zed\n", ["Zed Adams"]),
+        ("Vorname;Nachname;Nr\nZed;Zimmer;3\nAna;Lee;4\n", ["Zed Zimmer", "Ana Lee"]),
+        ("id,first name,name,last name\n1,Zed,Zed A.,Adams\n", ["Zed A."]),
+    ],
+)
+def test_a_roster_with_names_in_two_columns_is_read(tmp_path, text, names):
+    path = tmp_path / "roster.csv"
+    path.write_text(text, encoding="utf-8")
+    assert read_roster(path) == names
+
+
+def test_a_roster_with_half_of_a_name_is_refused(tmp_path):
+    path = tmp_path / "roster.csv"
+    path.write_text("id,Surname\n1,Adams\n", encoding="utf-8")
+    with pytest.raises(IntakeError, match="has a column 'Surname' and none for the rest of the name"):
+        read_roster(path)

@@ -74,3 +74,10 @@ def test_a_second_student_who_is_there_is_said():
     found = doubles(["ben", safe_id("Zoë Lee"), "Ben", "zoe lee", "carla"], FOUND)
     assert set(found) == {"ben", safe_id("Zoë Lee")}
     assert "second student 'Ben'" in found["ben"][0] and "second student 'zoe lee'" in found[safe_id("Zoë Lee")][0]
+
+
+def test_who_had_another_name_in_an_earlier_grading_is_said(tmp_path):
+    keep_names(tmp_path, [Submission("Zoe Lee", "zoe-0123", CHAPTER, "found")], {})
+    assert doubles(["zoe-0123"], FOUND) == {}
+    (said,) = doubles(["zoe-0123"], FOUND, tmp_path)[safe_id("Zoë Lee")]
+    assert "second student 'zoe-0123'" in said and "grade again with it" in said

@@ -72,7 +72,7 @@ class Run:
         """Grade until everything has its row, or until `stopped` says so. `api` knows the chapters."""
         self.api = api
         with api.gradebook as self.book:
-            self.doubles = doubles([student.id for student in self.book.students], self.found)
+            self.doubles = doubles([student.id for student in self.book.students], self.found, self.work)
             while len(self.rows) < len(self.found) and not stopped():
                 self._give(pool)
                 if self.to_settle:
