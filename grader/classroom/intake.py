@@ -234,7 +234,7 @@ def _take_stamp(work: Work, one: Notebook, chapter: str, target: Path, flags: li
         # nbgrader reads +0100 as a hundred seconds
         offset = re.fullmatch(r".*[+-]\d\d:?\d\d", text, re.DOTALL)
         stamp = f"{parse_utc(dateutil.parser.parse(text) if offset else text):%Y-%m-%d %H:%M:%S} UTC"
-    except (ValueError, OverflowError):
+    except (ValueError, ArithmeticError):  # the last is what dateutil lets through from decimal
         flags.append(f"{STAMP} holds no time: {text[:40]!r}")
         return ""
     (target / STAMP).write_text(stamp + "\n", encoding="utf-8")

@@ -871,3 +871,12 @@ def test_of_attempts_the_last_counts_even_if_nothing_is_done_in_it(klass):
     klass.put("leeana_12_345_work.ipynb", worked)
     klass.put("leeana_12_346_work-1.ipynb", RELEASED)
     assert not any("'mine'" in cell.source for cell in klass.staged(klass.one()).cells)
+
+
+@pytest.mark.parametrize("unit", ["m", "h"])
+def test_a_time_that_no_calendar_holds_costs_nobody_else_anything(klass, unit):
+    klass.put(f"ana/{CHAPTER}/{NAME}")
+    klass.put(f"ben/{CHAPTER}/{NAME}")
+    klass.put(f"ana/{CHAPTER}/timestamp.txt", ("9" * 29 + unit).encode())
+    found = klass.take()
+    assert [one.state for one in found.values()] == ["found", "found"] and "holds no time" in found["ana"].reason
