@@ -10,7 +10,8 @@ from nbformat import NotebookNode
 from grader.classroom.repair import grade_id_of
 from grader.exercises import EXERCISES
 
-HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
+# What can repeat is never followed by something that can match the same characters: a text may be long.
+HEADING = re.compile(r"^#{1,6}[ \t]+(?![ \t])(.+)$", re.MULTILINE)
 MOST = 40  # characters of a line
 
 
@@ -32,7 +33,7 @@ def cell_name(cells: Sequence[NotebookNode], index: int) -> str:
     first = next((text for text in lines if text), "")
     shown = f"the cell `{first}`" if first else "an empty cell"
     above = (HEADING.findall(cell.source) for cell in reversed(cells[:index]) if cell.cell_type == "markdown")
-    heading = next((found[-1] for found in above if found), "")
+    heading = next((found[-1].rstrip().rstrip("#") for found in above if found), "")
     return f'{shown} under the heading "{_line(heading)}"' if heading else shown
 
 

@@ -28,7 +28,8 @@ class Binding:
     reads: set[str] = field(default_factory=set)
     takes: set[Taken] = field(default_factory=set)
     finished: set[str] = field(default_factory=set)  # finished functions that it imports, or is
-    kind: str = "made"  # or "imported", or "fed": something was put into what was there
+    # or "imported"; "fed": a call may have put something into what was there; "set": a part of it was assigned to
+    kind: str = "made"
 
     def takes_finished(self, name: str, modules: set[str]) -> bool:
         """Tell whether it depends on the finished function `name` by itself."""
@@ -88,7 +89,7 @@ class _At:
     scopes: tuple[frozenset[str], ...] = ()
     depth: int = 0
     wanted: frozenset[str] = frozenset()  # finished functions that are taken out of this expression
-    into: frozenset[tuple[str, int]] = frozenset()  # (the name that this is put into, the depth there)
+    into: frozenset[tuple[str, int, str]] = frozenset()  # (the name that this is put into, the depth there, how)
     called: bool = False
 
     def but(self, **changes) -> _At:
@@ -103,7 +104,7 @@ class _Statement:
         self.names = names
         self.bound: set[str] = set()
         self.whole = Binding("")
-        self.fed: dict[str, Binding] = {}
+        self.fed: dict[tuple[str, str], Binding] = {}
         self.imported: list[Binding] = []
         stack = [(node, _At())]
         while stack:
@@ -134,12 +135,12 @@ class _Statement:
             taken = node.attr in self.names and (at.depth > 0 or not at.called)
             yield node.value, at.but(wanted=at.wanted | {node.attr} if taken else at.wanted)
         elif isinstance(node, ast.Call):
-            inside = at.but(into=at.into | self._into([_receiver(node)], at))
+            inside = at.but(into=at.into | self._into([_receiver(node)], at, "set" if _sets(node) else "fed"))
             yield node.func, at.but(called=True)
             yield from ((child, inside) for child in (*node.args, *node.keywords))
         elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            put = self._into([_base(one) for one in targets if not isinstance(one, ast.Name)], at)
+            put = self._into([_base(one) for one in targets if not isinstance(one, ast.Name)], at, "set")
             yield from ((one, at.but()) for one in targets)
             if node.value is not None:
                 yield node.value, at.but(into=at.into | put)
@@ -157,9 +158,9 @@ class _Statement:
         elif at.is_global(node.id):
             # A name before a dot is read there too: what stands behind the dot may be any part of it.
             self._note(self.whole, node, at)
-            for name, depth in at.into:
+            for name, depth, kind in at.into:
                 if not at.called or at.depth > depth:
-                    self._note(self.fed.setdefault(name, Binding(name, kind="fed")), node, at)
+                    self._note(self.fed.setdefault((name, kind), Binding(name, kind=kind)), node, at)
 
     def _note(self, binding: Binding, node: ast.Name, at: _At) -> None:
         binding.reads.add(node.id)
@@ -169,8 +170,8 @@ class _Statement:
         if at.is_global(name):
             self.bound.add(name)
 
-    def _into(self, names: Iterable[str], at: _At) -> frozenset[tuple[str, int]]:
-        return frozenset((name, at.depth) for name in names if at.is_global(name))
+    def _into(self, names: Iterable[str], at: _At, kind: str) -> frozenset[tuple[str, int, str]]:
+        return frozenset((name, at.depth, kind) for name in names if at.is_global(name))
 
     def _function(self, node: ast.AST, at: _At) -> Iterator[tuple[ast.AST, _At]]:
         body = [node.body] if isinstance(node, ast.Lambda) else node.body
@@ -205,9 +206,13 @@ def _children(node: ast.AST, at: _At) -> Iterator[tuple[ast.AST, _At]]:
     return ((child, at) for child in ast.iter_child_nodes(node))
 
 
+def _sets(node: ast.Call) -> bool:
+    return isinstance(node.func, ast.Name) and node.func.id == "setattr" and bool(node.args)
+
+
 def _receiver(node: ast.Call) -> str:
     """Return the name of what a call may put its arguments into: name(...), name.append(...), setattr(name, ...)."""
-    if isinstance(node.func, ast.Name) and node.func.id == "setattr" and node.args:
+    if _sets(node):
         return _base(node.args[0])
     return _base(node.func)
 

@@ -32,9 +32,9 @@ WORDS = {
         "changes how Python imports or runs code",
     r"\b_getframe\b|\bf_locals\b|\bf_back\b|\bgc\.get_objects\b|\binspect\.(stack|currentframe)\b":
         "looks into what calls it",
-    r"\b__(globals|closure|subclasses|builtins)__\b|\buser_(global_)?ns\b":
+    r"\b__(globals|closure|subclasses|builtins)__\b|\buser_(global_)?ns\b|\bget_ipython\(\)\.(ev|ex)\b":
         "looks into the insides of functions or of Python",
-    r"\bpickle\.loads?\b|\bfrom pickle\b|\bmarshal\b|\bcloudpickle\b|\bdill\b":
+    r"\b_?pickle\.loads?\b|\bfrom _?pickle\b|\bmarshal\b|\bcloudpickle\b|\bdill\b|\ballow_pickle *= *True":
         "makes functions or objects out of bytes",
     r"\bsocket\b|\burllib\b|\brequests\b|\bhttp\.client\b|\bcreate_connection\b": "tries the network",
     r"\bctypes\b|\bptrace\b|\bos\.(fork|kill|setuid|chroot|execv|_exit)\b|\bsubprocess\b|\bos\.system\b|^!.*\bkill\b":
@@ -65,11 +65,14 @@ def flags(notebook: NotebookNode, remarks: Sequence[str] = ()) -> tuple[str, ...
         if cell.cell_type != "code" or cell.source.strip() in known:
             continue
         answer = grade_id_of(cell).removesuffix("_answer") if grade_id_of(cell).endswith("_answer") else ""
-        seen = read(cell.source, names, answer, frozenset(reach.packages))
+        seen = read(cell.source, names, answer, frozenset(reach.packages), reach.made)
         acts = [*_acts(cell.source, seen, answer, answer in ways)]
         acts += [way for name, (at, way) in ways.items() if at == index and name not in seen.imported]
         acts += [f"imports {name[:MAX_NAME]}, a file that the notebook names itself" for name in seen.roots & files]
-        found += [f"{cell_name(notebook.cells, index)} {what}" for what in acts]
+        if not seen.python and _ran(cell):
+            acts.append("could not be read for what it does (no Python, and yet it ran)")
+        name = cell_name(notebook.cells, index) if acts else ""
+        found += [f"{name} {what}" for what in acts]
     for cell in notebook.cells:
         found += [
             f"{grade_id_of(cell)}: the kernel sent something else than the results of its function"
@@ -77,6 +80,12 @@ def flags(notebook: NotebookNode, remarks: Sequence[str] = ()) -> tuple[str, ...
             if output.output_type == "error" and output.ename in BAD_RESULTS
         ]
     return tuple(dict.fromkeys(found))
+
+
+def _ran(cell: NotebookNode) -> bool:
+    """Tell whether a cell was executed and Python took it for Python."""
+    said = [output.get("ename") for output in cell.get("outputs", []) if output.output_type == "error"]
+    return cell.get("execution_count") is not None and not set(said) & {"SyntaxError", "IndentationError", "TabError"}
 
 
 def _ways(notebook: NotebookNode, reach: Reach, names: set[str]) -> Iterator[tuple[str, tuple[int, str]]]:

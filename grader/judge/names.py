@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from grader.paths import ROOT
 from grader.source import OURS
 
 PACKAGES = ("grpo", "grader")
 HIDING = (
     "exec", "eval", "compile", "__import__", "import_module", "resolve_name", "run_module", "run_path",
-    "spec_from_file_location", "SourceFileLoader", "FunctionType", "CodeType",
+    "spec_from_file_location", "SourceFileLoader", "FunctionType", "CodeType", "locate", "getmodule", "get_original",
 )  # fmt: skip
 NAMESPACES = ("globals", "locals", "vars")
 PUTS = ("update", "setdefault", "__setitem__")  # into a dict
@@ -22,7 +24,9 @@ PLAIN_PARTS = ("__doc__", "__name__", "__file__", "__version__", "__path__", "__
 NO_SYNTAX_TREE = (RecursionError, MemoryError, ValueError)
 # Lines that only IPython understands. Each alternative takes time in proportion to the line: what can repeat is never
 # followed by something that can match the same characters.
-IPYTHON = re.compile(r"^([ \t]*)(?![ \t])(?:[%!].*|[\w, ]*= *[%!].*|.*\?)$", re.MULTILINE)
+IPYTHON = re.compile(r"^([ \t]*)(?![ \t])(?:[%!?;,/].*|[\w,. ]*= *[%!].*|[%\w.*\[\]]*\?{1,2}[ \t]*)$", re.MULTILINE)
+TIMED = re.compile(r"^([ \t]*)(?![ \t])%{1,2}(?:time|timeit|prun|capture)\b(?![ \t]+-)[ \t]*", re.MULTILINE)
+PROMPT = re.compile(r"^[ \t]*(?:>>>|\.\.\.(?!:)|In \[\d+\]:|\.\.\.+:)(?: |$)", re.MULTILINE)
 MAX_NAME = 60  # characters shown of a name that a student has made up
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -42,9 +46,16 @@ class Seen:
     grader: bool = False  # more of the grader than `check` is imported
     foreign: bool = False  # the exercise's name is bound to something that is not written in this cell
     unread: str = ""  # why it could not be read
+    python: bool = True  # whether it is Python, or IPython's own
 
 
-def read(source: str, names: set[str], answer: str = "", elsewhere: frozenset[str] = frozenset()) -> Seen:
+def read(
+    source: str,
+    names: set[str],
+    answer: str = "",
+    elsewhere: frozenset[str] = frozenset(),
+    bound: frozenset[str] = frozenset(),
+) -> Seen:
     """Read a cell; one that is no Python (a cell in another language, a slip) does nothing.
 
     Args:
@@ -52,12 +63,14 @@ def read(source: str, names: set[str], answer: str = "", elsewhere: frozenset[st
         names: the finished functions to look for.
         answer: the exercise whose answer cell this is, if it is one.
         elsewhere: what other cells call grpo and its modules.
+        bound: the names that the notebook binds; a `print` among them is not Python's.
     """
     seen = Seen()
     try:
         tree = parsed(source)
+        seen.python = tree is not None or source[:2] == "%%"  # a cell magic may be in any language
         if tree is not None:
-            _imports_and_uses(tree, names, elsewhere - _own_names(tree), seen)
+            _imports_and_uses(tree, names, elsewhere - _own_names(tree), bound, seen)
             seen.foreign = bool(answer) and _bound_to_foreign(tree, answer)
     except NO_SYNTAX_TREE as error:
         seen.unread = type(error).__name__
@@ -65,16 +78,27 @@ def read(source: str, names: set[str], answer: str = "", elsewhere: frozenset[st
 
 
 def parsed(source: str) -> ast.Module | None:
-    """Return a cell's syntax tree, IPython's own lines left out, or None where it is no Python.
+    """Return a cell's syntax tree, or None where it is no Python. Of what only IPython understands, statements behind
+    magics and pasted prompts are read, an indentation that all lines share is taken off, other lines are left out.
 
     Raises: one of NO_SYNTAX_TREE for a cell that is nested too deep.
     """
-    for text in (source, IPYTHON.sub(r"\1pass", source)):
+    unprompted = PROMPT.sub("", source)
+    timed = TIMED.sub(r"\1", textwrap.dedent(unprompted))
+    for text in (source, timed, IPYTHON.sub(r"\1pass", timed)):
         try:
             return ast.parse(text)
         except SyntaxError:
             continue
     return None
+
+
+def _is_module(package: str, name: str) -> bool:
+    """Tell whether what is imported from a package of grpo is a module, which holds all its functions."""
+    if len(package) + len(name) > MAX_NAME:  # a student's own words, and no path
+        return False
+    place = ROOT.joinpath(*package.split("."), name)
+    return place.with_name(f"{name}.py").is_file() or (place / "__init__.py").is_file()
 
 
 def modules_of(tree: ast.Module) -> tuple[set[str], set[str]]:
@@ -86,7 +110,8 @@ def modules_of(tree: ast.Module) -> tuple[set[str], set[str]]:
             roots = [(one, one.name.partition(".")[0]) for one in node.names]
             whole |= {one.asname or root for one, root in roots if root == "grpo"}
         elif isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").partition(".")[0] == "grpo":
-            parts |= {one.asname or one.name for one in node.names}
+            for one in node.names:
+                (whole if _is_module(node.module, one.name) else parts).add(one.asname or one.name)
     return whole, parts
 
 
@@ -96,7 +121,9 @@ def _own_names(tree: ast.Module) -> set[str]:
     return stored | {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
 
 
-def _imports_and_uses(tree: ast.Module, names: set[str], elsewhere: frozenset[str], seen: Seen) -> None:
+def _imports_and_uses(
+    tree: ast.Module, names: set[str], elsewhere: frozenset[str], bound: frozenset[str], seen: Seen
+) -> None:
     modules, ours, whole = set(), set(OURS) | elsewhere, set(PACKAGES) | elsewhere
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -111,33 +138,41 @@ def _imports_and_uses(tree: ast.Module, names: set[str], elsewhere: frozenset[st
         elif isinstance(node, ast.ImportFrom) and not node.level:
             root = (node.module or "").partition(".")[0]
             seen.roots.add(root)
+            seen.hiding += [one.name for one in node.names if one.asname and one.name in HIDING]
             seen.grader |= root == "grader" and (node.module != "grader" or {a.name for a in node.names} != {"check"})
             if root == "grpo":
                 ours |= {one.asname or one.name for one in node.names}
+                whole |= {one.asname or one.name for one in node.names if _is_module(node.module, one.name)}
                 seen.imported += [one.name for one in node.names if one.name in names]
                 seen.everything |= any(one.name == "*" for one in node.names)
     # What stands before a dot, is called, or is only looked at, is no use as a value.
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     before_dot = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    looked_at = {id(a) for n in ast.walk(tree) if isinstance(n, ast.Call) and _called(n) in LOOKS for a in n.args}
+    looks = set(LOOKS) - bound - _own_names(tree)
+    looked_at = {id(a) for n in ast.walk(tree) if isinstance(n, ast.Call) and _plainly(n) in looks for a in n.args}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and _base(node) in ours:
             if node.attr in names:
                 seen.used.append(node.attr)
-                if id(node) not in called:
+                if id(node) not in called | looked_at:
                     seen.kept.append(node.attr)
             elif node.attr.startswith("__") and node.attr not in PLAIN_PARTS:
                 seen.around.append(_base(node))
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _base(node) in modules | ours:
             seen.replaced.append(_dotted(node))
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in whole:
-            if id(node) not in before_dot | looked_at:
+            if id(node) not in before_dot | looked_at | called:  # a module cannot be called
                 seen.around.append(node.id)
         elif isinstance(node, ast.Match) and isinstance(node.subject, ast.Name) and node.subject.id in ours:
             seen.around.append(node.subject.id)
         elif isinstance(node, ast.Call):
             _call(node, ours, seen)
         _namespace(node, seen)
+
+
+def _plainly(node: ast.Call) -> str:
+    """Return the name that is called, "" where it stands behind a dot."""
+    return node.func.id if isinstance(node.func, ast.Name) else ""
 
 
 def _call(node: ast.Call, ours: set[str], seen: Seen) -> None:

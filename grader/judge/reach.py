@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from grader.judge.bindings import Binding, read_bindings
 from grader.source import OURS
 
+PUT = ("fed", "set")  # ways to add to what a name stands for
+
 
 class Reach:
     """The names of a notebook and what they depend on. `cells` are the sources of its cells in their order."""
@@ -27,6 +29,7 @@ class Reach:
             for one in bindings:
                 self.bindings.setdefault(one.name, []).append((number, one))
         made = {name for name, found in self.bindings.items() if any(one.kind == "made" for _, one in found)}
+        self.made = frozenset(made)
         for name in self.bindings.keys() - made:  # plt.plot(...) puts nothing into plt that an answer would use
             self.bindings[name] = [found for found in self.bindings[name] if found[1].kind != "fed"]
 
@@ -37,8 +40,8 @@ class Reach:
         The cells from `end` on run too late. Of several cells that bind `name`, the last one counts.
         """
         mine = [found for found in self.bindings.get(name, ()) if found[0] < end]
-        last = max((number for number, one in mine if one.kind != "fed"), default=end)
-        waiting: deque = deque((found, ()) for found in mine if found[0] >= last or found[1].kind == "fed")
+        last = max((number for number, one in mine if one.kind not in PUT), default=end)
+        waiting: deque = deque((found, ()) for found in mine if found[0] >= last or found[1].kind in PUT)
         seen: set[str] = set()
         followed: set[int] = set()  # the names that one statement binds depend on the same
         while waiting:

@@ -270,3 +270,66 @@ def test_a_released_cell_with_a_change_in_it_is_no_roundabout_way():
     setup = "try:\n    from grader import check\nexcept ImportError:\n    import sys\n    sys.path.insert(0, 'x')"
     made.cells.insert(0, new_code_cell(f"{setup}\nimport math\nimport grpo"))
     assert flags(made) == ()
+
+
+CALLS = "def log_softmax(logits):\n    return grpo.log_softmax(logits)"
+PASTED = ">>> def log_softmax(logits):\n...     return grpo.log_softmax(logits)\n"
+NUMBERED = "In [1]: def log_softmax(logits):\n   ...:     return grpo.log_softmax(logits)\n"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"?int\n{CALLS}",
+        f";print a\n{CALLS}",
+        f"/print 1\n{CALLS}",
+        f"{CALLS}\nk.x = %pwd",
+        f"{CALLS}\nif 0:\n    /str x",
+        PASTED,
+        NUMBERED,
+        "    " + CALLS.replace("\n", "\n    "),
+        f"%matplotlib inline\n{CALLS}  # right?",
+        "%time helper = grpo.log_softmax\ndef log_softmax(x):\n    return helper(x)",
+        "%%time\nhelper = grpo.log_softmax\ndef log_softmax(x):\n    return helper(x)",
+        "from grpo import logprobs as m\ndef log_softmax(x):\n    return [m][0].log_softmax(x)",
+        "import operator\nfrom grpo.expressions import tables as t\nlog_softmax = operator.attrgetter('f')(t)",
+        "def dir(m):\n    return m\ng = dir(grpo)\ndef log_softmax(x):\n    return g.log_softmax(x)",
+        "class T:\n    def print(self, m):\n        return m\nm = T().print(grpo)\nlog_softmax = m.f",
+        "from importlib import import_module as im\ndef log_softmax(x):\n    return im('gr' + 'po').log_softmax(x)",
+        "import pydoc\ndef log_softmax(x):\n    return pydoc.locate('gr' + 'po').log_softmax(x)",
+        "def log_softmax(x):\n    return get_ipython().ev('gr' + 'po').log_softmax(x)",
+    ],
+)
+def test_a_finished_function_is_seen_in_whatever_way_a_cell_is_written(answer):
+    assert flags(notebook(answer))
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["def h(x):\n    return grpo.log_softmax(x)", "np.h = h", "def log_softmax(x):\n    return np.h(x)"],
+        ["setattr(np, 'h', lambda x: grpo.log_softmax(x))", "def log_softmax(x):\n    return np.h(x)"],
+        ["def display(m):\n    return m.log_softmax", "def log_softmax(x):\n    return display(grpo)(x)"],
+    ],
+)
+def test_what_is_hung_on_a_module_leads_to_the_finished_function(cells):
+    *others, answer = cells
+    assert any("log_softmax" in one for one in flags(notebook(answer, "import numpy as np", *others)))
+
+
+def test_a_cell_that_ran_and_could_not_be_read_is_told():
+    made = notebook("def log_softmax(x):\n    return x", "this is $ no Python")
+    assert flags(made) == ()  # it was not executed
+    made.cells[0].execution_count = 1
+    assert "could not be read" in flags(made)[0]
+    made.cells[0].outputs = [new_output("error", ename="SyntaxError", evalue="", traceback=[])]
+    assert flags(made) == ()  # Python could not read it either
+    made.cells[0].source, made.cells[0].outputs = "%%bash\nls $HOME", []
+    assert flags(made) == ()
+
+
+@pytest.mark.parametrize(
+    "cell", ["help(grpo.log_softmax)", "grpo.log_softmax?", "from grpo import token_loss\ntoken_loss(1)"]
+)
+def test_to_look_at_a_finished_function_is_no_way_to_it(cell):
+    assert flags(notebook("def log_softmax(x):\n    return x", cell)) == ()
