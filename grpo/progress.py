@@ -3,6 +3,16 @@
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
+# signal -> what it is called in the bar
+SHORT = {
+    "zero_variance_share": "dead",
+    "entropy": "H",
+    "kl": "KL",
+    "clip_fraction": "clip",
+    "gradient_norm": "|g|",
+    "length": "len",
+}
+
 
 def signals_bar(console):
     """A bar with the latest signals behind it: the field `signals` (str) of its tasks, on more lines where it is long.

@@ -75,19 +75,14 @@ def _look_at(found: Sequence[Graded], links: Links) -> str:
     for one in found:  # what is wrong with all that somebody handed in is said once
         alike.setdefault((one.submission.student, one.state, _why(one)), []).append(one)
     rows = [
-        f"<tr><td>{escape(student)}</td><td>{'<br>'.join(_of_chapter(one, links) for one in same)}</td>"
+        f"<tr><td>{escape(student)}</td>"
+        f"<td>{'<br>'.join(_linked(one, links, one.submission.chapter) for one in same)}</td>"
         f'<td><span class="state {_word(state)}">{escape(state)}</span></td><td>{why}</td></tr>'
         for (student, state, why), same in alike.items()
     ]
     if not rows:
         return "<h2>To look at</h2>\n<p>Nothing failed, nothing needs a review, nothing was flagged.</p>"
     return f"<h2>To look at ({len(found)})</h2>\n" + _table(("student", "chapter", "state", "why"), rows)
-
-
-def _of_chapter(one: Graded, links: Links) -> str:
-    link = links.get((one.submission.student, one.submission.chapter))
-    chapter = escape(one.submission.chapter)
-    return f'<a href="{escape(_quoted(link))}">{chapter}</a>' if link else chapter
 
 
 def _why(one: Graded) -> str:
@@ -98,7 +93,7 @@ def _why(one: Graded) -> str:
 
 def _late(found: Sequence[Graded], links: Links) -> str:
     rows = [
-        f"<tr><td>{_name(one, links)}</td><td>{escape(one.submission.chapter)}</td>"
+        f"<tr><td>{_linked(one, links, one.submission.student)}</td><td>{escape(one.submission.chapter)}</td>"
         f"<td>{duration(one.late) if one.late else 'marked late by the learning platform'}</td>"
         f"<td class=n>{f'−{one.penalty:g} points' if one.penalty else ''}</td></tr>"
         for one in sorted(found, key=lambda one: (one.submission.chapter, -one.late, one.submission.student))
@@ -192,10 +187,9 @@ def _points(one: Graded | None, links: Links) -> str:
     return f'<td class="n {_word(one.state) if mark else ""}"{mark}>{text}</td>'
 
 
-def _name(one: Graded, links: Links) -> str:
+def _linked(one: Graded, links: Links, words: str) -> str:
     link = links.get((one.submission.student, one.submission.chapter))
-    name = escape(one.submission.student)
-    return f'<a href="{escape(_quoted(link))}">{name}</a>' if link else name
+    return f'<a href="{escape(_quoted(link))}">{escape(words)}</a>' if link else escape(words)
 
 
 def _quoted(link: str) -> str:

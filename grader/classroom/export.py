@@ -12,7 +12,7 @@ from pathlib import Path
 from grader.classroom.intake_names import Person, tidy, who_is_who
 from grader.classroom.statistics import duration
 
-# The columns of a report that exports read.
+# The columns of a report: those of scores.csv, and those of submissions.csv that exports read.
 SCORES = ("student", "chapter", "exercise", "points", "max_points", "result", "mistake")
 SUBMISSIONS = (
     "student", "chapter", "state", "reason", "penalty", "late", "late_seconds", "flags", "number", "feedback", "intake",
@@ -178,6 +178,19 @@ def of_chapter(results: Sequence[Result], chapter: str) -> list[Result]:
     if chapter not in known:
         raise ExportError(f"the report has no chapter {chapter!r} (--chapter); it has {', '.join(known)}")
     return [result for result in results if result.chapter == chapter]
+
+
+def of_student(results: Sequence[Result], student: str) -> list[Result]:
+    """Return the results of one student; of all for "".
+
+    Raises:
+        ExportError: the report has nobody of this name.
+    """
+    names = list(dict.fromkeys(result.student for result in results))
+    if student and student not in names:
+        more = f" and {len(names) - 10} others" if len(names) > 10 else ""
+        raise ExportError(f"the report has nobody called {student!r} (--student); it has {', '.join(names[:10])}{more}")
+    return [result for result in results if student in ("", result.student)]
 
 
 @dataclass

@@ -75,7 +75,11 @@ def gradescope(
     chapter: Chapter = "",
     force: Force = False,
 ) -> None:
-    """Write results.json as a Gradescope autograder leaves it, one a student; none where there is no result."""
+    """Write results.json as a Gradescope autograder leaves it, one a student; none where the grader has no result.
+
+    Who handed in nothing that can be graded gets 0 there, and is told what to hand in.
+    """
+    from grader.classroom.export import of_student
     from grader.classroom.export_gradescope import write_gradescope
 
     results, files = _or_exit(lambda: _begin("gradescope", report, chapter, force))
@@ -84,7 +88,7 @@ def gradescope(
         _say(f"0 points, and told what to hand in: {name} ({why})")
     for name, why in done.left:
         _say(f"no results.json: {name} ({why}). Gradescope will show that the autograder failed")
-    _tell_reviews([one for one in results if not student or one.student == student])
+    _tell_reviews(of_student(results, student))
     _say(f"{len(done.paths)} written: {out}")
     if done.left:
         raise typer.Exit(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from grader.classroom.export import ExportError, Result
+from grader.classroom.export import ExportError, Result, of_student
 
 
 def of_repository(results: Sequence[Result], student: str = "") -> list[Result]:
@@ -14,16 +14,15 @@ def of_repository(results: Sequence[Result], student: str = "") -> list[Result]:
     Raises:
         ExportError: nobody, or several to choose from; notices about a whole class would be one sum over all of it.
     """
-    names = list(dict.fromkeys(result.student for result in results))
-    if student and student not in names:
-        raise ExportError(f"the report has nobody called {student!r} (--student); it has {', '.join(names[:10])}")
-    if not student and len(names) > 1:
+    mine = of_student(results, student)
+    count = len({result.student for result in mine})
+    if count > 1:
         raise ExportError(
-            f"the report has {len(names)} students. This export is for the workflow in one student's repository "
+            f"the report has {count} students. This export is for the workflow in one student's repository "
             "(docs/classroom.yml): say which one with --student. For a class there are `grader export canvas`, moodle "
             "and gradescope"
         )
-    return [result for result in results if student in ("", result.student)]
+    return mine
 
 
 def notices(results: Sequence[Result]) -> list[str]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.classroom.export import ExportError, Line, Result
+from grader.classroom.export import ExportError, Line, Result, of_student
 from grader.classroom.export_files import Files
 from grader.classroom.intake_names import safe_id
 from grader.exercises import EXERCISES
@@ -33,15 +33,9 @@ class Written:
 
 
 def gradescope_results(result: Result) -> dict:
-    """Return what Gradescope reads about one submission.
-
-    Raises:
-        ExportError: the grader has no result, so that there is no score to write.
-    """
+    """Return what Gradescope reads about one submission: one that was refused, or that has points."""
     if result.refused:
         score, output, tests = 0.0, _hand_in(result), []
-    elif result.points is None:
-        raise ExportError(f"{result.student}, {result.chapter}: no score, since {result.why_not}")
     else:
         score, tests = result.points, [_test(line, result) for line in result.lines]
         output = [LOOK] if result.state == "needs review" else []
@@ -96,11 +90,7 @@ def write_gradescope(results: Sequence[Result], out: Path, files: Files, student
         ExportError: nobody of this name is in the report, `out` is a file's name and there are several, or a file is
             there that this export has not made.
     """
-    names = [result.student for result in results]
-    if student and student not in names:
-        more = f" and {len(names) - 10} others" if len(names) > 10 else ""
-        raise ExportError(f"the report has nobody called {student!r} (--student); it has {', '.join(names[:10])}{more}")
-    chosen = [result for result in results if student in ("", result.student)]
+    chosen = of_student(results, student)
     one_file = out.suffix.casefold() == ".json"
     if len(chosen) > 1 and one_file:
         raise ExportError(
@@ -111,13 +101,11 @@ def write_gradescope(results: Sequence[Result], out: Path, files: Files, student
     files.claim(places)
     paths, zeros, left = [], [], []
     for result, path in zip(chosen, places, strict=True):
-        try:
-            data = gradescope_results(result)
-        except ExportError:
+        if result.points is None and not result.refused:
             path.unlink(missing_ok=True)  # else an older result would be taken for this one's
             left.append((result.student, result.why_not))
             continue
-        files.write(path, json.dumps(data, ensure_ascii=False, indent=1) + "\n")
+        files.write(path, json.dumps(gradescope_results(result), ensure_ascii=False, indent=1) + "\n")
         paths.append(path)
         if result.refused:
             zeros.append((result.student, result.why_not))

@@ -26,6 +26,7 @@ from grader.classroom.nbgrader_api import COURSE_ID, course_config
 from grader.classroom.repair import rebuild
 from grader.classroom.same_student import SecondStudent, refuse_second
 from grader.classroom.unscored import leave_no_zero
+from grader.classroom.whole import write_whole
 from grader.judge.sandbox import why_not
 from grader.paths import NOTEBOOKS, chapters, notebook_path
 
@@ -138,4 +139,4 @@ def write_config(work: Path) -> None:
     """Let nbgrader and formgrader, started in a work folder, find how to grade there."""
     file = work / CONFIG_FILE
     if not file.is_file() or file.read_text(encoding="utf-8") != CONFIG_TEXT:
-        file.write_text(CONFIG_TEXT, encoding="utf-8")
+        write_whole(file, CONFIG_TEXT)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from grader.classroom.intake_files import File, files_in_folder, files_in_zip, readable
@@ -136,9 +136,10 @@ def _people(tops: dict[str, list[File]], place: str) -> Iterator[HandedIn]:
             if not found and _is_no_submission(files):
                 continue
             kind = files[0].path.suffix.lower() if alone else ""
-            name = files[0].path.stem if kind in (".zip", ".ipynb") else top
-            person = Person(tidy(found["name"] or found["number"]) if found else tidy(name), "", place)
-            person = replace(person, number=found["number"]) if found else person
+            name, number = files[0].path.stem if kind in (".zip", ".ipynb") else top, ""
+            if found:
+                name, number = found["name"] or found["number"], found["number"]
+            person = Person(tidy(name), number, place)
             folder = folder if len(written) > 1 else ""
             one = made.setdefault((person, folder), HandedIn(person, folder=folder))
             if folder:

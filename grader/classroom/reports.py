@@ -9,13 +9,13 @@ from pathlib import Path
 
 from grader.classroom.class_page import class_page
 from grader.classroom.class_tables import class_tables, exercise_table
+from grader.classroom.export import SCORES
 from grader.classroom.states import Graded, Score
 from grader.classroom.statistics import is_late, points_of
 from grader.classroom.whole import copy_whole, write_whole
 
 __all__ = ["SCORES", "SUBMISSIONS", "class_tables", "exercise_table", "write_report"]
 
-SCORES = ("student", "chapter", "exercise", "points", "max_points", "result", "mistake")
 SUBMISSIONS = (
     "student", "chapter", "state", "reason", "points", "max_points", "penalty", "late", "late_seconds", "seconds",
     "flags", "number", "feedback", "intake",

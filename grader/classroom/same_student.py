@@ -17,6 +17,7 @@ from sqlalchemy.engine import make_url
 
 from grader.classroom.intake import Submission
 from grader.classroom.intake_names import Person, safe_id, who_is_who
+from grader.classroom.unscored import has_points
 from grader.classroom.whole import write_whole
 
 KEPT = "students.json"  # in the work folder
@@ -51,8 +52,7 @@ def refuse_second(student: str, chapter: str, db_url: str) -> None:
         return
     with Gradebook(db_url) as gradebook, suppress(MissingEntry):
         second = gradebook.find_student(student)
-        grades = [grade for one in second.submissions for book in one.notebooks for grade in book.grades]
-        if all(grade.auto_score is None and grade.manual_score is None for grade in grades):
+        if not any(has_points(one) for one in second.submissions):
             gradebook.remove_student(student)
     raise SecondStudent(
         f"the folder {student!r} is not graded here, since `grader grade` calls its student {known!r}, and the "
@@ -94,5 +94,5 @@ def _kept(work: Path) -> tuple[dict[str, str], dict[str, str]]:
     try:
         data = json.loads((work / KEPT).read_text(encoding="utf-8"))
         return dict(data["students"]), dict(data["names"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}, {}

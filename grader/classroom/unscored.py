@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.api import Gradebook, MissingEntry, SubmittedAssignment
+
+
+def has_points(submission: SubmittedAssignment) -> bool:
+    """Tell whether any check of a submission in the gradebook has points, by itself or by hand."""
+    grades = (grade for notebook in submission.notebooks for grade in notebook.grades)
+    return any(grade.auto_score is not None or grade.manual_score is not None for grade in grades)
 
 
 def leave_no_zero(gradebook: Gradebook, chapter: str, student_id: str) -> None:
@@ -11,6 +17,5 @@ def leave_no_zero(gradebook: Gradebook, chapter: str, student_id: str) -> None:
         entered = gradebook.find_submission(chapter, student_id)
     except MissingEntry:
         return
-    grades = [grade for notebook in entered.notebooks for grade in notebook.grades]
-    if all(grade.auto_score is None and grade.manual_score is None for grade in grades):
+    if not has_points(entered):
         gradebook.remove_submission(chapter, student_id)

@@ -124,25 +124,22 @@ def _own_names(tree: ast.Module) -> set[str]:
 def _imports_and_uses(
     tree: ast.Module, names: set[str], elsewhere: frozenset[str], bound: frozenset[str], seen: Seen
 ) -> None:
-    modules, ours, whole = set(), set(OURS) | elsewhere, set(PACKAGES) | elsewhere
+    packages, parts = modules_of(tree)
+    modules, whole = set(), set(PACKAGES) | elsewhere | packages
+    ours = set(OURS) | elsewhere | packages | parts
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for one in node.names:
-                root, name = one.name.partition(".")[0], one.asname or one.name.partition(".")[0]
-                modules.add(name)
+                root = one.name.partition(".")[0]
+                modules.add(one.asname or root)
                 seen.roots.add(root)
                 seen.grader |= root == "grader"
-                if root == "grpo":
-                    ours.add(name)
-                    whole.add(name)
         elif isinstance(node, ast.ImportFrom) and not node.level:
             root = (node.module or "").partition(".")[0]
             seen.roots.add(root)
             seen.hiding += [one.name for one in node.names if one.asname and one.name in HIDING]
             seen.grader |= root == "grader" and (node.module != "grader" or {a.name for a in node.names} != {"check"})
             if root == "grpo":
-                ours |= {one.asname or one.name for one in node.names}
-                whole |= {one.asname or one.name for one in node.names if _is_module(node.module, one.name)}
                 seen.imported += [one.name for one in node.names if one.name in names]
                 seen.everything |= any(one.name == "*" for one in node.names)
     # What stands before a dot, is called, or is only looked at, is no use as a value.

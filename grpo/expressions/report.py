@@ -7,7 +7,7 @@ from rich.table import Column, Table
 
 from grpo.expressions.compare import paired_difference
 from grpo.expressions.experiment import run_experiment
-from grpo.progress import signals_bar
+from grpo.progress import SHORT, signals_bar
 
 # signal -> what the tables and panels call it
 SIGNALS = {
@@ -100,15 +100,5 @@ def plot_runs(runs, path):
 def _one_line(signals, evaluation):
     values = {name: getattr(evaluation, name, None) for name in SIGNALS}
     values = {name: getattr(signals, name) if value is None else value for name, value in values.items()}
-    short = {
-        "reward": "reward",
-        "exact_success": "exact",
-        "greedy_success": "greedy",
-        "zero_variance_share": "dead",
-        "entropy": "H",
-        "kl": "KL",
-        "clip_fraction": "clip",
-        "gradient_norm": "|g|",
-        "length": "len",
-    }
+    short = {"reward": "reward", "exact_success": "exact", "greedy_success": "greedy", **SHORT}
     return " ".join(f"{label} {values[name].mean():.2f}" for name, label in short.items())

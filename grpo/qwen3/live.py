@@ -7,30 +7,13 @@ from contextlib import contextmanager
 
 from rich.table import Table
 
-from grpo.progress import signals_bar
+from grpo.progress import SHORT, signals_bar
 from grpo.qwen3.health import sicknesses
-from grpo.qwen3.plot import plot_health
+from grpo.qwen3.plot import PANELS, plot_health
 
 PLOT_EVERY = 5
-LINE = {
-    "reward": "reward",
-    "zero_variance_share": "dead",
-    "entropy": "H",
-    "kl": "KL",
-    "clip_fraction": "clip",
-    "gradient_norm": "|g|",
-    "length": "len",
-    "truncation_rate": "cut",
-}
-LABELS = {
-    "zero_variance_share": "zero-variance share",
-    "entropy": "entropy, nats",
-    "kl": "KL to the reference, nats",
-    "clip_fraction": "clip fraction",
-    "gradient_norm": "gradient norm",
-    "length": "length, tokens",
-    "truncation_rate": "truncation rate",
-}
+LINE = {"reward": "reward", **SHORT, "truncation_rate": "cut"}
+LABELS = {**PANELS, "gradient_norm": "gradient norm"}
 
 
 class RunStopped(RuntimeError):
