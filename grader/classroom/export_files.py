@@ -74,7 +74,7 @@ class Files:
     def _made(self) -> dict[str, str]:
         try:
             made = json.loads((self.report / MADE).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         return made if isinstance(made, dict) else {}
 

@@ -7,6 +7,7 @@ of the checks, which the judge writes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -28,6 +29,8 @@ LATE = "taken off because it came in late"
 BY_HAND = "points given by your instructor"
 NO_RESULT = "no result, which is not your doing: ask your instructor"
 CODE = HtmlFormatter(cssclass="code")
+# What highlighting and Markdown would take minutes for: they grow with the square of some lengths.
+TOO_LONG, MAX_TEXT = re.compile(r"\s{300}|[^\n]{5000}"), 100_000
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ def feedback_page(notebook: NotebookNode, chapter: str, student: str, penalty: f
     rows = summary(notebook)
     style = files("grader.classroom").joinpath("feedback_page.css").read_text(encoding="utf-8") + _code_style()
     title = title_of(chapter)
-    cells = [_cell(cell) for cell in notebook.cells]
+    cells = [_cell_or_text(cell) for cell in notebook.cells]
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -113,10 +116,30 @@ def _table(rows: Sequence[Row]) -> str:
     return "<table>\n<tr><th>exercise</th><th>points</th><th></th></tr>\n" + "\n".join(lines) + "\n</table>"
 
 
+def _cell_or_text(cell: NotebookNode) -> str:
+    """One cell, or its bare text where that is all that can be shown: no cell costs the page."""
+    try:
+        return _cell(cell)
+    except (Exception, RecursionError):  # what libraries raise for a text of a student's may be anything
+        return f'<section class="cell"><pre>{escape(str(cell.source))}</pre></section>'
+
+
+def _as_it_is(text: str) -> str:
+    """A text that is too long, or odd, to be set as what it is; "" for others."""
+    return f"<pre>{escape(text)}</pre>" if len(text) > MAX_TEXT or TOO_LONG.search(text) else ""
+
+
+def _ansi(text: str) -> str:
+    try:
+        return ansi2html(text)
+    except Exception:  # it knows only the usual colours
+        return escape(text)
+
+
 def _cell(cell: NotebookNode) -> str:
     grade_id = cell.metadata.get("nbgrader", {}).get("grade_id", "")
     if cell.cell_type == "markdown":
-        return f'<section class="cell markdown">{markdown_to_html(cell.source)}</section>'
+        return f'<section class="cell markdown">{_as_it_is(cell.source) or markdown_to_html(cell.source)}</section>'
     if cell.cell_type != "code":
         return f'<section class="cell"><pre>{escape(cell.source)}</pre></section>' if cell.source.strip() else ""
     if grade_id in EXERCISES:
@@ -144,9 +167,9 @@ def _judged(output: NotebookNode) -> str:
 
 def _output(output: NotebookNode) -> str:
     if output.output_type == "stream":
-        return f'<div class="output"><pre>{ansi2html(output.text)}</pre></div>'
+        return f'<div class="output"><pre>{_ansi(output.text)}</pre></div>'
     if output.output_type == "error":
-        return f'<div class="output error"><pre>{ansi2html(chr(10).join(output.traceback))}</pre></div>'
+        return f'<div class="output error"><pre>{_ansi(chr(10).join(output.traceback))}</pre></div>'
     return f'<div class="output">{_shown(output.get("data", {}))}</div>'
 
 
@@ -156,7 +179,7 @@ def _shown(data: dict) -> str:
         if isinstance(data.get(kind), str):
             return f'<img alt="a picture that this cell drew" src="data:{kind};base64,{escape(data[kind].strip())}">'
     if isinstance(data.get("text/plain"), str):
-        return f"<pre>{ansi2html(data['text/plain'])}</pre>"
+        return f"<pre>{_ansi(data['text/plain'])}</pre>"
     return f"<small>an output that is not shown here ({escape(', '.join(map(str, data))[:200])})</small>"
 
 
@@ -171,4 +194,4 @@ def _code_style() -> str:
 
 
 def _highlighted(source: str) -> str:
-    return highlight(source, _lexer(), CODE)
+    return _as_it_is(source) or highlight(source, _lexer(), CODE)

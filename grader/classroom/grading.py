@@ -173,7 +173,9 @@ def _alone(work: Path) -> Iterator[None]:
     try:
         work.mkdir(parents=True, exist_ok=True)
         lock = (work / ".lock").open("a+b")
-    except (PermissionError, FileExistsError, NotADirectoryError) as error:
+    except OSError as error:
+        if is_full(error):
+            raise
         raise GradingError(f"{work} cannot be written ({error.strerror}); give --work another folder") from None
     with lock as file:
         try:

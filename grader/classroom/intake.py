@@ -20,6 +20,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbgrader.utils import parse_utc
 
+from grader.classroom.engine.trouble import is_full
 from grader.classroom.intake_lms import handed_in
 from grader.classroom.intake_names import contested, read_names, read_roster, safe_id, tidy, who_is_who
 from grader.classroom.intake_notebook import MAX_BYTES, IntakeError, chapters_in, too_large
@@ -118,11 +119,25 @@ def take_in(
             if student in lost:
                 one = Submission(student, safe_id(student), chapter, "failed", lost[student])
             else:
-                one = _take_one(student, chapter, works.get(student), releases[chapter], staging)
+                one = _take_one_or_fail(student, chapter, works.get(student), releases[chapter], staging)
             if roster and student not in known:
                 one = replace(one, reason="; ".join(filter(None, [one.reason, "not on the roster"])))
             submissions.append(one)
     return without_doubles(submissions, claims)
+
+
+def _take_one_or_fail(
+    student: str, chapter: str, work: Work | None, release: NotebookNode, staging: Path
+) -> Submission:
+    """Do as `_take_one`, and let what nobody foresaw cost this row and no other. A full disk is everybody's."""
+    try:
+        return _take_one(student, chapter, work, release, staging)
+    except Exception as error:
+        if is_full(error):
+            raise
+        shutil.rmtree(staging / safe_id(student) / chapter, ignore_errors=True)
+        reason = f"it could not be taken in: {type(error).__name__}: {str(error)[:100]!r}; look at the file"
+        return Submission(student, safe_id(student), chapter, "failed", reason)
 
 
 def _take_one(student: str, chapter: str, work: Work | None, release: NotebookNode, staging: Path) -> Submission:

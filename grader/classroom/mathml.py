@@ -61,5 +61,10 @@ class Renderer(IPythonRenderer):
     def inline_html(self, html: str) -> str:
         return FOLDS.sub(r"<\1>", escape(html))
 
+    def image(self, text: str, url: str, title: str | None = None) -> str:
+        if url.startswith("attachment:"):  # pasted into the notebook: it was not taken in with the text
+            return f"<small>(a picture: {escape(text)})</small>"
+        return super().image(text, url, title)
+
     def block_mermaidjs(self, code: str) -> str:
         return f"<pre>{escape(code)}</pre>"  # nbconvert leaves it to a script, unescaped

@@ -37,3 +37,18 @@ def test_an_exercises_cells_are_called_by_it():
 )
 def test_another_by_its_first_line_and_heading(cells, name):
     assert cell_name(cells, len(cells) - 1) == name
+
+
+@pytest.mark.parametrize(
+    "text, heading",
+    [
+        ("## One ##", "One"),
+        ("#\tTwo", "Two"),
+        ("#No\n# Last", "Last"),
+        ("#   \n# Seen", "Seen"),
+        ("# a" + " " * 200_000 + "b", "a"),
+    ],
+)
+def test_the_heading_above_is_read_in_whatever_way_it_is_written(text, heading):
+    cells = [new_markdown_cell(text), new_code_cell("x = 1")]
+    assert f'under the heading "{heading}' in cell_name(cells, 1)

@@ -266,3 +266,30 @@ def test_in_a_browser_the_grades_stand_where_they_should(graded, tmp_path):
             assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth")
         finally:
             browser.close()
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["x" + " " * 300 + "y", "x\n" + "\t\n" * 200, "a.b" * 2_000 + "?x", "word " * 30_000],
+    ids=["blanks", "lines", "one line", "long"],
+)
+def test_a_text_that_takes_long_to_set_is_shown_as_it_is(monkeypatch, source):
+    """What highlighting and Markdown need for these grows with the square of some length."""
+    for name in ("highlight", "markdown_to_html"):
+        monkeypatch.setattr(f"grader.classroom.feedback_page.{name}", lambda *a: pytest.fail("it was set"))
+    made = feedback_page(new_notebook(cells=[new_code_cell(source), new_markdown_cell(source)]), CHAPTER, "ana")
+    assert made.count(f"<pre>{source}</pre>") == 2
+
+
+def test_no_cell_costs_the_page(monkeypatch):
+    monkeypatch.setattr("grader.classroom.feedback_page.markdown_to_html", lambda text: 1 / 0)
+    made = feedback_page(new_notebook(cells=[new_markdown_cell("<b>one"), new_code_cell("two = 2")]), CHAPTER, "ana")
+    assert "<pre>&lt;b&gt;one</pre>" in made and "two" in made
+
+
+def test_a_pasted_picture_and_an_unusual_colour_are_no_trouble():
+    pasted = new_markdown_cell("see ![my <b>plot</b>](attachment:image.png)\n\n![](attachment:two.png) *here*")
+    coloured = new_code_cell("1", outputs=[new_output("stream", text="\x1b[38m <i>red</i>")])
+    made = feedback_page(new_notebook(cells=[pasted, coloured]), CHAPTER, "ana")
+    assert "(a picture: my" in made and "<em>here</em>" in made and "attachment" not in made
+    assert "&lt;i&gt;red&lt;/i&gt;" in made and "<b>plot" not in made

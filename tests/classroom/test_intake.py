@@ -1,5 +1,6 @@
 """Taking submissions in: folders, zip files and the downloads of Moodle and Canvas, honest and hostile."""
 
+import errno
 import json
 import os
 import stat
@@ -880,3 +881,21 @@ def test_a_time_that_no_calendar_holds_costs_nobody_else_anything(klass, unit):
     klass.put(f"ana/{CHAPTER}/timestamp.txt", ("9" * 29 + unit).encode())
     found = klass.take()
     assert [one.state for one in found.values()] == ["found", "found"] and "holds no time" in found["ana"].reason
+
+
+def test_what_nobody_foresaw_costs_one_row(klass, monkeypatch):
+    klass.put(f"ana/{CHAPTER}/{NAME}", text("1 / 0"))
+    klass.put(f"ben/{CHAPTER}/{NAME}")
+    rebuild = intake.rebuild
+
+    def picky(cells, release):
+        return 1 / 0 if any(cell.source == "1 / 0" for cell in cells) else rebuild(cells, release)
+
+    monkeypatch.setattr(intake, "rebuild", picky)
+    found = klass.take()
+    assert (found["ana"].state, found["ben"].state) == ("failed", "found")
+    assert "it could not be taken in: ZeroDivisionError: 'division by zero'" in found["ana"].reason
+    assert not (klass.folder / "staging" / "ana" / CHAPTER).exists()
+    monkeypatch.setattr(intake, "rebuild", lambda *a: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
+    with pytest.raises(OSError, match="full"):
+        klass.take()

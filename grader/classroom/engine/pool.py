@@ -21,6 +21,7 @@ from grader.classroom.engine.records import Settings
 COMMAND = [sys.executable, "-P", "-m", "grader.classroom.engine.worker"]
 GRACE = 5.0  # seconds for a worker to end by itself
 MARGIN = 180.0  # seconds that a task may take beyond the notebook's own limit: kernels start, pages are written
+PAGE = 60.0  # seconds for a page: usually a fraction of one
 DIED, GAVE_UP = "the process that graded it ended ({})", "it did not end within {:.0f} seconds, and was given up"
 
 Task = dict[str, Any]
@@ -72,8 +73,9 @@ class Pool:
             back += self._take(*self.answers.get(timeout=seconds))
             while True:
                 back += self._take(*self.answers.get_nowait())
-        limit = self.settings.notebook_seconds + MARGIN
         for process in list(self.processes):
+            page = process.task is not None and process.ready and process.task["do"] == "page"
+            limit = PAGE if page else self.settings.notebook_seconds + MARGIN
             if process.task is not None and time.monotonic() - process.since > limit:
                 back.append({**process.task, "lost": True, "problem": GAVE_UP.format(limit)})
                 self._drop(process)

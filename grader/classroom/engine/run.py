@@ -115,7 +115,8 @@ class Run:
         one = self.found[number]
         judged = read_json(judged_path(self.work, one.student_id, one.chapter))
         notebook = judged.get("notebook")
-        return judged if isinstance(notebook, dict) and isinstance(notebook.get("cells"), list) else {}
+        whole = isinstance(notebook, dict) and isinstance(notebook.get("cells"), list)
+        return judged if whole and isinstance(judged.get("seconds"), int | float) else {}
 
     @contextmanager
     def _costs_this_row_only(self, number: int) -> Iterator[None]:

@@ -7,6 +7,7 @@ was killed) the worker takes its kernels down and ends at once: what it had not 
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import queue
@@ -34,6 +35,7 @@ from grader.paths import ROOT
 
 # Folders of this machine that tracebacks name.
 PLACES = (sys.prefix, sys.base_prefix, str(ROOT), os.path.expanduser("~"), HOME)
+PR_SET_PDEATHSIG = 1  # of <linux/prctl.h>
 NO_HISTORY = "--HistoryManager.hist_file=:memory:"
 
 
@@ -162,7 +164,10 @@ class Worker:
 
 def serve(lines: TextIO, answer: Callable[[dict], None]) -> None:
     """Read settings and then tasks from `lines` and answer each, until they end."""
-    worker = Worker(Settings(**json.loads(lines.readline())))
+    settings = Settings(**json.loads(lines.readline()))
+    if not settings.container:  # a container ends by a command of ours, a box of bubblewrap's with this process
+        die_with_parent()
+    worker = Worker(settings)
     tasks: queue.Queue = queue.Queue()
 
     def read():
@@ -177,6 +182,15 @@ def serve(lines: TextIO, answer: Callable[[dict], None]) -> None:
     while True:
         task = tasks.get()
         answer({**task, **worker.do(task)})
+
+
+def die_with_parent() -> None:
+    """Let Linux kill this process when the one that gives out the tasks is killed.
+
+    To hear that nobody is there any more takes Python code to run, and one call into a library may keep it waiting.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def main() -> None:
