@@ -693,3 +693,13 @@ def test_wrong_words_and_blind_spots_of_a_diagnosis(answer, mistake):
         return answer(reference(signals))
 
     assert check(diagnose_run).mistake == mistake
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_number_used_twice_needs_its_reason(seed):
+    def verify_expression(tokens, target, numbers=tables.NUMBERS):
+        value, reward, reason = tables.verify_expression(tokens, target, numbers)
+        return value, reward, "" if "twice" in reason else reason
+
+    report = check(verify_expression, seed)
+    assert report.points == report.max_points - 1 and "is malformed: say why" in report.parts[-1].evidence.sentence

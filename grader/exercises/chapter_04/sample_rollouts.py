@@ -168,7 +168,7 @@ def _shares_follow_table(values, calls):
         if far:
             before, token, share, prob, n = far
             where = f"after `{_spelled(before)}`" if before else "at the start"
-            return i, f"{where} the token {token} comes {share:.2f} of {n} times; the policy gives it {prob:.2f}"
+            return i, f"{where} the token {token} is {share:.0%} of {n} draws; the policy gives it {prob:.0%}"
     return None
 
 

@@ -428,6 +428,7 @@ def _reason_calls(rng):
         call([a, "*", b, END], int(a) * int(b), note="well formed and right"),
         call([a, "+", b, END], 1, note="well formed and wrong"),
         call([b, b, END], 1, note="malformed"),
+        call([a, "+", a, END], 1, note="malformed"),
     ]
 
 
