@@ -18,6 +18,9 @@ from grader.paths import NOTEBOOKS, notebook_path
 SHOWN = ("text/plain", "image/png", "image/jpeg")
 # A space makes a text of a tag and of an entity, and changes nothing in a formula.
 OPENS = re.compile(r"<(?=[A-Za-z/!?])|&(?=#|\w+;)")
+# Pictures that were pasted into a text are not taken in with it, and formgrader shows no notebook that misses one.
+PASTED = re.compile(r"!\[([^\]\n]{0,200})\]\(attachment:[^)\n]{0,200}\)")
+ATTACHED = re.compile(r"attachment(?=\\?:)", re.IGNORECASE)
 SCHEME = re.compile(r"(?<=java)(?=script)|(?<=vb)(?=script)", re.IGNORECASE)
 
 
@@ -37,8 +40,12 @@ class Harmless(NbGraderPreprocessor):
 
 
 def plain(markdown: str) -> str:
-    """Return a text in Markdown in which HTML is no HTML any more, and no address begins with `javascript:`."""
-    return SCHEME.sub(" ", OPENS.sub(r"\g<0> ", markdown))
+    """Return a text in Markdown without HTML, pasted pictures and addresses that run.
+
+    HTML is the text that it is, no address begins with `javascript:` or `attachment:`, and a pasted picture is named.
+    """
+    markdown = PASTED.sub(r"(a picture was pasted here: \1)", markdown)
+    return ATTACHED.sub(r"\g<0> ", SCHEME.sub(" ", OPENS.sub(r"\g<0> ", markdown)))
 
 
 def _shown(data):

@@ -2,6 +2,7 @@
 
 import nbformat
 import pytest
+from nbconvert.exporters import HTMLExporter
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
@@ -63,3 +64,21 @@ def test_released_prose_is_ours_and_stays():
 )  # fmt: skip
 def test_html_entities_and_scripts_become_text_and_formulas_stay(text, made):
     assert plain(text) == made
+
+
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        ("![image.png](attachment:image.png)", "(a picture was pasted here: image.png)"),
+        ("![a](<attachment:b c.png>)", ""),
+        ("![a][1]\n\n[1]: Attachment:b.png", ""),
+        ("![a](attach\\ment:b.png) ![a](attachment\\:b.png)", ""),
+        ("![a](attach&#109;ent:b.png)", ""),
+        ("see the attachment: a file", "see the attachment"),
+    ],
+)
+def test_a_picture_that_was_not_taken_in_with_a_text_stops_no_page(text, shown):
+    """nbconvert, with which formgrader shows a notebook, raises for a picture that is not there."""
+    (cell,) = through(new_markdown_cell(text))
+    page, _ = HTMLExporter().from_notebook_node(new_notebook(cells=[cell]))
+    assert shown in page and 'src="attachment:' not in page.lower()
