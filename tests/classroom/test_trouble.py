@@ -1,5 +1,6 @@
 """A gradebook that is locked, read-only or damaged, and a disk that is full: a sentence, and the next run goes on."""
 
+import errno
 import shutil
 import sqlite3
 import subprocess
@@ -203,3 +204,25 @@ def test_two_programs_at_once_do_not_share_a_work_folder(class_of_two, tmp_path)
     said = " ".join((done.stdout + done.stderr).split())
     assert done.returncode == 1 and "another grading is using" in said and "Traceback" not in said
     assert gradebooks.gradebook_in(class_of_two / "grading") == before and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EFBIG, errno.EDQUOT])
+def test_a_disk_is_full_in_more_than_one_way(tmp_path, number):
+    assert trouble.is_full(OSError(number, "x")) and "there is no room left" in in_words(OSError(number, "x"), tmp_path)
+    assert not trouble.is_full(OSError(errno.EACCES, "x")) and not trouble.is_full(ValueError(number))
+
+
+@pytest.mark.parametrize("said", ["database is locked", "database table is busy"])
+def test_a_gradebook_that_somebody_uses_is_said_in_one_line(tmp_path, said):
+    words = in_words(Unusable(f"{said}\nand a stack"), tmp_path)
+    assert "another program has locked" in words and said in words and "a stack" not in words
+
+
+@pytest.mark.parametrize(
+    "error", [Unusable("read-only file system"), Unusable("readonly database"), PermissionError("no")]
+)
+def test_a_gradebook_that_may_not_be_written(tmp_path, monkeypatch, error):
+    for may_write, advice in ((set(), True), ({"gradebook.db"}, True), ({"gradebook.db", tmp_path.name}, False)):
+        monkeypatch.setattr(trouble.os, "access", lambda path, how, may=may_write: path.name in may)
+        words = in_words(error, tmp_path)
+        assert "cannot be written" in words and ("give yourself the right" in words) == advice

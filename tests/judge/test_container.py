@@ -1,5 +1,6 @@
 """The command line of a container. No container is started here: neither podman nor docker belongs to the tests."""
 
+import subprocess
 import sys
 
 import pytest
@@ -90,3 +91,28 @@ def test_an_image_with_solutions_tells_on_itself(tmp_path, monkeypatch, capsys, 
     exec(sandbox.TELL_SOLUTIONS, {})
     told = f"solutions in {tmp_path / where / 'solutions'}\n" if where is not None else ""
     assert capsys.readouterr().out == told
+
+
+@pytest.mark.parametrize(
+    "script, words",
+    [
+        ("echo told >&2; echo printed; exit 3", "(told)"),
+        ("exit 3", "(exit status 3)"),
+        ("echo in the box; echo first >&2; echo last >&2", "needs (last)"),
+        ('case "$*" in *solutions*) echo "solutions in here";; esac', "the solutions in here"),
+    ],
+)
+def test_what_a_container_says_of_itself_is_told(tmp_path, script, words):
+    program = tmp_path / "podman"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    assert words in sandbox.why_not(f"{program} run course")
+
+
+def test_a_container_that_never_starts_is_said(monkeypatch):
+    def never(*a, **k):
+        raise subprocess.TimeoutExpired("podman", 300)
+
+    monkeypatch.setattr(sandbox.subprocess, "run", never)
+    assert "does not work here" in sandbox.why_not("podman run never")
+    assert "write it like `podman run IMAGE`" in sandbox.why_not("podman start never")
