@@ -12,7 +12,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from grader.classroom.export_commands import export
-from grader.paths import GRADING
+from grader.paths import GRADING, chapter_called
 
 app = typer.Typer(
     add_completion=False,
@@ -50,6 +50,13 @@ def _bootstrap(command: str, context: typer.Context) -> None:
     from grader import bootstrap
 
     raise typer.Exit(bootstrap.main([command, *context.args]))
+
+
+def _chapters(given: list[str] | None) -> list[str]:
+    try:
+        return list(dict.fromkeys(map(chapter_called, given or [])))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 @app.command()
@@ -134,7 +141,7 @@ def attacks(
 @app.command()
 def release(
     chapter: Annotated[
-        list[str] | None, typer.Argument(help="Chapters, e.g. 01_rollouts_and_rewards; default all.")
+        list[str] | None, typer.Argument(help="Chapters, e.g. 01 or 01_rollouts_and_rewards; default all.")
     ] = None,
     execute: Annotated[bool, typer.Option(help="Run the solutions first and store their outputs.")] = False,
 ) -> None:
@@ -146,11 +153,7 @@ def release(
     from grader.execution import NotebookFailed
     from grader.paths import chapters
 
-    known = chapters()
-    for name in chapter or []:
-        if name not in known:
-            raise typer.BadParameter(f"no chapter is called {name!r}; the chapters are: {', '.join(known)}")
-    for name in chapter or known:
+    for name in _chapters(chapter) or chapters():
         start = time.perf_counter()
         try:
             state = make([name], execute=execute)[name]
@@ -166,7 +169,7 @@ def grade(
         Path, typer.Argument(help="A folder STUDENT/CHAPTER/CHAPTER.ipynb, or what Moodle or Canvas gives out.")
     ] = GRADING / "submitted",
     out: Annotated[Path, typer.Option(help="Where the report goes.")] = GRADING / "report",
-    chapter: Annotated[list[str] | None, typer.Option(help="Only this chapter (may be repeated).")] = None,
+    chapter: Annotated[list[str] | None, typer.Option(help="Only this chapter, e.g. 02 (may be repeated).")] = None,
     roster: Annotated[Path | None, typer.Option(help="A file with one student a line: all get a row.")] = None,
     names: Annotated[
         Path | None, typer.Option(help="A CSV file: a name or id of the learning platform, the name on the roster.")
@@ -213,13 +216,10 @@ def grade(
     from grader.classroom.class_tables import summary_line
     from grader.classroom.grading import GradingError, GradingStopped, grade_class
     from grader.classroom.intake import IntakeError, read_names, read_roster
-    from grader.classroom.lateness import keep_policy, last_policy
+    from grader.classroom.lateness import keep_policy, last_policy, untimed
     from grader.classroom.reports import class_tables, exercise_table, write_report
-    from grader.paths import chapters
 
-    for name in chapter or []:
-        if name not in chapters():
-            raise typer.BadParameter(f"no chapter is called {name!r}; the chapters are: {', '.join(chapters())}")
+    chapter = _chapters(chapter)
     if late is None and (late := last_policy(work)) != "none":
         console.print(f"Late work: {late}, as in the last grading here (--late none ends that).", highlight=False)
     if not sandbox:
@@ -258,6 +258,9 @@ def grade(
     console.print(*class_tables(graded), exercise_table(graded))
     console.print(summary_line(graded), markup=False, highlight=False, soft_wrap=True)
     console.print(f"Report: {out} (scores.csv, submissions.csv, class.html, feedback/)", markup=False, soft_wrap=True)
+    came = [one.submission.timestamp for one in graded if one.submission.state == "found"]
+    if said := untimed(came, due, late):
+        console.print(said, style="yellow", markup=False, highlight=False, soft_wrap=True)
     if stopped:
         console.print(f"{stopped[0].upper()}{stopped[1:]}.", style="yellow", markup=False, soft_wrap=True)
         raise typer.Exit(130)

@@ -24,6 +24,20 @@ def chapters(folder: Path = SOLUTIONS) -> list[str]:
     return names
 
 
+def chapter_called(text: str) -> str:
+    """Return the chapter whose name is `text`, or the only one whose name begins with it ("02").
+
+    Raises:
+        ValueError: there is none, or several; the message lists the chapters.
+    """
+    known = chapters()
+    fits = [text] if text in known else [name for name in known if text and name.startswith(text)]
+    if len(fits) != 1:
+        what = f"{len(fits)} chapters begin with {text!r}" if fits else f"no chapter is called {text!r}"
+        raise ValueError(f"{what}; the chapters are: {', '.join(known)}")
+    return fits[0]
+
+
 def notebook_path(folder: Path, chapter: str) -> Path:
     """Return folder/chapter/chapter.ipynb."""
     return folder / chapter / f"{chapter}.ipynb"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from nbformat import NotebookNode
 
@@ -13,6 +14,7 @@ from grader.exercises import EXERCISES
 # What can repeat is never followed by something that can match the same characters: a text may be long.
 HEADING = re.compile(r"^#{1,6}[ \t]+(?![ \t])(.+)$", re.MULTILINE)
 MOST = 40  # characters of a line
+LOOKED_AT = 4_000  # characters at each end of a text: no heading of a long text is looked for in between
 
 
 def cell_name(cells: Sequence[NotebookNode], index: int) -> str:
@@ -29,12 +31,32 @@ def cell_name(cells: Sequence[NotebookNode], index: int) -> str:
         return f"the check of {name}"
     if name.removesuffix("_answer") in EXERCISES:
         return f"the answer {name.removesuffix('_answer')}"
-    lines = [_line(text) for text in cells[index].source.splitlines()]
+    lines = (_line(text) for text in cells[index].source.lstrip()[:LOOKED_AT].splitlines())
     first = next((text for text in lines if text), "")
     shown = f"the cell `{first}`" if first else "an empty cell"
-    above = (HEADING.findall(cell.source) for cell in reversed(cells[:index]) if cell.cell_type == "markdown")
-    heading = next((found[-1].rstrip().rstrip("#") for found in above if found), "")
-    return f'{shown} under the heading "{_line(heading)}"' if heading else shown
+    heading = _headings(tuple(cell.source if cell.cell_type == "markdown" else "" for cell in cells))[index]
+    return f'{shown} under the heading "{heading}"' if heading else shown
+
+
+@lru_cache(maxsize=1)
+def _headings(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the heading above each cell, or "", given the texts of a notebook's Markdown cells and "" for the others.
+
+    A notebook's cells are named one after the other: what stands above them is read once for all of them.
+    """
+    above, found = "", []
+    for text in texts:
+        found.append(above)
+        above = _last_heading(text) or above
+    return tuple(found)
+
+
+def _last_heading(text: str) -> str:
+    parts = [text]
+    if len(text) > 2 * LOOKED_AT:  # the end begins with a whole line
+        parts = [text[-LOOKED_AT:].partition("\n")[2], text[:LOOKED_AT]]
+    last = next((found[-1] for part in parts if (found := HEADING.findall(part))), "")
+    return _line(last.rstrip().rstrip("#"))
 
 
 def _line(text: str) -> str:

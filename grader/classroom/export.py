@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.classroom.intake_names import Person, tidy, who_is_who
-from grader.classroom.statistics import duration
 
 # The columns of a report: those of scores.csv, and those of submissions.csv that exports read.
-SCORES = ("student", "chapter", "exercise", "points", "max_points", "result", "mistake")
+SCORES = ("student", "chapter", "exercise", "points", "max_points", "result", "mistake", "comment")
 SUBMISSIONS = (
     "student", "chapter", "state", "reason", "penalty", "late", "late_seconds", "flags", "number", "feedback", "intake",
 )  # fmt: skip
@@ -25,13 +24,14 @@ class ExportError(Exception):
 
 @dataclass(frozen=True)
 class Line:
-    """One exercise of a result. `points` is None where there is no result."""
+    """One exercise of a result. `points` is None where there is no result. `comment` is the instructor's."""
 
     exercise: str
     points: float | None
     max_points: float
     result: str
     mistake: str
+    comment: str = ""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Result:
     """One student's chapter, as the report has it.
 
     `late` is "yes" or empty, `late_seconds` how late, 0 where that is not known. `number` is the student's on the
-    learning platform, or empty. `intake` is what was handed in: "found", "failed" (refused) or "missing".
+    learning platform, or empty. `intake` is what was handed in: "found", "failed" (refused), "missing", or "in doubt"
+    (it cannot be graded before the instructor has settled something).
     """
 
     student: str
@@ -57,7 +58,7 @@ class Result:
 
     @property
     def refused(self) -> bool:
-        """True where what was handed in could not be used, or nothing was: to be handed in again."""
+        """True where what was handed in could not be used, or nothing was: the student's to hand in again."""
         return self.intake in ("failed", "missing")
 
     @property
@@ -91,7 +92,8 @@ def read_report(report: Path) -> list[Result]:
     for number, row in _rows(report / "scores.csv", SCORES):
         where = f"{report / 'scores.csv'}, line {number}"
         points = _number(row, "points", where) if row["points"] else None
-        line = Line(row["exercise"], points, _number(row, "max_points", where), row["result"], row["mistake"])
+        words = (row[key] for key in ("result", "mistake", "comment"))
+        line = Line(row["exercise"], points, _number(row, "max_points", where), *words)
         lines.setdefault((row["student"], row["chapter"]), []).append(line)
     results = []
     for number, row in _rows(report / "submissions.csv", SUBMISSIONS):
@@ -125,6 +127,7 @@ def _rows(path: Path, wanted: Sequence[str]) -> Iterator[tuple[int, dict[str, st
         ) from None
     except UnicodeDecodeError:
         raise ExportError(f"{path} is not in UTF-8: a spreadsheet may have saved it; {again}") from None
+    _allow_long_fields(text)
     reader = csv.DictReader(io.StringIO(text, newline=""))
     try:
         header = reader.fieldnames or ()
@@ -145,6 +148,11 @@ def _rows(path: Path, wanted: Sequence[str]) -> Iterator[tuple[int, dict[str, st
     except csv.Error as error:
         raise ExportError(f"{path} is no CSV file ({error}); {again}") from None
     return iter(rows)
+
+
+def _allow_long_fields(text: str) -> None:
+    """Whole essays stand in some fields."""
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
 
 
 def _number(row: dict[str, str], name: str, where: str) -> float:
@@ -221,7 +229,7 @@ class Sheet:
             ) from None
         first = text.partition("\n")[0]
         delimiter = max(",;\t", key=first.count)
-        csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # whole essays stand in some of them
+        _allow_long_fields(text)
         try:
             rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
         except csv.Error as error:
@@ -269,7 +277,7 @@ def match(
     Args:
         results: of one chapter.
         rows: what is known of each row's student: "name", and numbers or logins under any other key.
-        names: {name or number on the platform: name on the roster}.
+        names: {name or number on the platform, or "name (number)" as reports have it: name on the roster}.
     """
     by_number = {result.number: result for result in results if result.number}
     by_name = {tidy(result.student): result for result in results}
@@ -278,7 +286,9 @@ def match(
     why: dict[int, str] = {}
     for index, row in enumerate(rows):
         numbers = [value for key, value in row.items() if key != "name" and value]
-        told = next((names[value] for value in (*numbers, row["name"]) if value in names), "")
+        called = tidy(row["name"])
+        keys = (*numbers, *(f"{called} ({number})" for number in numbers), called)
+        told = next((names[key] for key in keys if key in names), "")
         known = by_name.get(told) or next((by_number[n] for n in numbers if n in by_number), None)
         known = known or next((by_name[n] for n in numbers if n in by_name), None)
         if known and not told and _contradicts(row["name"], known, by_name):
@@ -286,12 +296,12 @@ def match(
         elif known:
             found[index] = known
         else:
-            people[index] = Person(tidy(row["name"]), str(index), "sheet")
+            people[index] = Person(called, str(index), "sheet")
     taken = {id(result) for result in found.values()}
     free = [result.student for result in results if id(result) not in taken]
-    called = who_is_who(people.values(), free, {})
+    who = who_is_who(people.values(), free, {})
     for index, person in people.items():
-        name, remark = called[person]
+        name, remark = who[person]
         alone, _ = who_is_who([person], by_name, {})[person]  # whose result it were, if nobody else were there
         result = by_name.get(name)
         if result and id(result) not in taken:
@@ -310,16 +320,3 @@ def _contradicts(name: str, known: Result, by_name: dict[str, Result]) -> bool:
     person = Person(tidy(name))
     alone, _ = who_is_who([person], by_name, {})[person]
     return alone in by_name and by_name[alone] is not known
-
-
-def comment(result: Result) -> str:
-    """Return what a student reads beside the grade: the points of each exercise and the mistakes, by name."""
-    lines = []
-    for line in result.lines:
-        points = "no result" if line.points is None else f"{line.points:g} of {line.max_points:g}"
-        word = line.mistake or ("" if line.result == "right" else line.result)
-        lines.append(f"{line.exercise}: {points}" + (f" ({word})" if word else ""))
-    if result.penalty:
-        late = f" ({duration(result.late_seconds)})" if result.late_seconds else ""
-        lines.append(f"late{late}: -{result.penalty:g}")
-    return "\n".join(lines)

@@ -54,13 +54,16 @@ def moodle(
     ] = None,
     grade_column: Annotated[str, typer.Option(help="What Moodle calls it in your language.")] = "Grade",
     feedback_column: Annotated[str, typer.Option(help="The same.")] = "Feedback comments",
+    name_column: Annotated[str, typer.Option(help="The same.")] = "Full name",
+    maximum_column: Annotated[str, typer.Option(help="The same.")] = "Maximum grade",
     force: Force = False,
 ) -> None:
     """Fill grades and feedback comments of one chapter into a Moodle grading worksheet; nothing else changes."""
     from grader.classroom.export_moodle import fill_moodle
 
     def fill(results):
-        return fill_moodle(results, worksheet, _names(names), grade_column, feedback_column, max_grade)
+        columns = (grade_column, feedback_column, max_grade, name_column, maximum_column)
+        return fill_moodle(results, worksheet, _names(names), *columns)
 
     _fill("moodle", report, chapter, out, force, fill)
 
@@ -122,9 +125,9 @@ def _begin(platform: str, report: Path, chapter: str, force: bool):
 def _fill(platform: str, report: Path, chapter: str, out: Path, force: bool, fill: Callable) -> None:
     def work():
         results, files = _begin(platform, report, chapter, force)
-        files.claim([out])
-        done = fill(results)
+        done = fill(results)  # first: what is wrong with what was given comes before what is wrong with the place
         if done.written:
+            files.claim([out])
             files.write(out, done.text)
         return results, done
 

@@ -1,9 +1,9 @@
 """Write results.json, what an autograder of Gradescope leaves in /autograder/results.
 
 Gradescope wants a score in it, a number. What was refused, or never came, gets a 0 that says in its first line what to
-hand in. Where the grader has no result there is no results.json at all: Gradescope then shows the student that the
-autograder failed and takes no score, and what the command prints is shown to the instructor alone. Notes for the
-instructor go into a test that students never see.
+hand in. Where the grader has no result, or the instructor must settle something before there can be one, there is no
+results.json at all: Gradescope then shows the student that the autograder failed and takes no score, and what the
+command prints is shown to the instructor alone. Notes for the instructor go into a test that students never see.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from grader.classroom.export import ExportError, Line, Result, of_student
 from grader.classroom.export_files import Files
+from grader.classroom.export_words import extra_in, points_said
 from grader.classroom.intake_names import safe_id
 from grader.exercises import EXERCISES
 
@@ -25,7 +26,7 @@ OFF_ROSTER = "not on the roster"
 
 @dataclass(frozen=True)
 class Written:
-    """What became of each student: a file; a file with a 0 for what could not be read; no file, and why."""
+    """What became of each student: a file; a file with a 0 for what is to be handed in again; no file, and why."""
 
     paths: tuple[Path, ...]
     zeros: tuple[tuple[str, str], ...]  # (name, why)
@@ -64,12 +65,15 @@ def _hand_in(result: Result) -> list[str]:
 def _test(line: Line, result: Result) -> dict:
     exercise = EXERCISES.get(line.exercise)
     mistake = next((m.says for m in exercise.mistakes if m.name == line.mistake), "") if exercise else ""
+    what, extra = extra_in(line)
+    words = [what, points_said(line) if extra else "", f"{line.mistake}: {mistake}" if line.mistake else ""]
+    words += [f"Comment: {line.comment}"] if line.comment else []
     return {
         "name": f"{result.chapter}: {line.exercise}",
         "max_score": line.max_points,
         "score": line.points,
-        "status": "passed" if line.points >= line.max_points else "failed",
-        "output": f"{line.result}\n{line.mistake}: {mistake}" if line.mistake else line.result,
+        "status": "passed" if line.points - extra >= line.max_points else "failed",
+        "output": "\n".join(filter(None, words)),
         "output_format": "text",
         "visibility": "visible",
     }

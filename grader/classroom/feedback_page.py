@@ -22,6 +22,7 @@ from pygments.lexers import get_lexer_by_name
 
 from grader.classroom.engine.results import cells_by_id, report_in, result_of
 from grader.classroom.mathml import markdown_to_html
+from grader.classroom.statistics import duration
 from grader.exercises import EXERCISES
 
 PICTURES = ("image/png", "image/jpeg")
@@ -43,7 +44,9 @@ class Row:
     remark: str
 
 
-def feedback_page(notebook: NotebookNode, chapter: str, student: str, penalty: float = 0.0) -> str:
+def feedback_page(
+    notebook: NotebookNode, chapter: str, student: str, penalty: float = 0.0, late_seconds: float = 0.0
+) -> str:
     """Return the page as HTML.
 
     Args:
@@ -51,6 +54,7 @@ def feedback_page(notebook: NotebookNode, chapter: str, student: str, penalty: f
         chapter: its name.
         student: whose it is.
         penalty: the points that lateness costs.
+        late_seconds: how long after the due date it came in, 0 if it did not or that is not known.
     """
     rows = summary(notebook)
     style = files("grader.classroom").joinpath("feedback_page.css").read_text(encoding="utf-8") + _code_style()
@@ -60,7 +64,7 @@ def feedback_page(notebook: NotebookNode, chapter: str, student: str, penalty: f
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n<header>\n"
-        f"<h1>{escape(title)}</h1>\n{name_line(student)}\n{_total(rows, penalty)}\n{_table(rows)}\n"
+        f"<h1>{escape(title)}</h1>\n{name_line(student)}\n{_total(rows, penalty, late_seconds)}\n{_table(rows)}\n"
         "<p>Below is the notebook as it was graded, with the reports of the checks.</p>\n</header>\n"
         + "\n".join(cell for cell in cells if cell)
         + "\n</main>\n</body>\n</html>\n"
@@ -87,19 +91,32 @@ def summary(notebook: NotebookNode) -> list[Row]:
         result, mistake = result_of(name, cells)
         score, most = marks.get("score"), marks.get("points", EXERCISES[name].points)
         lost = result.startswith("failed")
-        given = score is not None and score != (report["points"] if report else 0)
+        given, extra = _by_hand(marks, report), marks.get("extra") or 0.0
         remarks = [mistake or ("" if lost or result == "right" else result), BY_HAND if given else ""]
+        remarks += [f"{_points(extra)} of extra credit"] if extra else []
         if lost and not given:
             score, remarks = None, [NO_RESULT]
         rows.append(Row(name, score, most, "; ".join(filter(None, remarks))))
     return rows
 
 
-def _total(rows: Sequence[Row], penalty: float) -> str:
+def _by_hand(marks: dict, report: dict | None) -> bool:
+    """Tell whether the points of a check, extra credit apart, are an instructor's and not the check's."""
+    if marks.get("score") is None or marks.get("by_hand") is not None:
+        return marks.get("by_hand") is not None
+    return marks["score"] - (marks.get("extra") or 0.0) != (report["points"] if report else 0)
+
+
+def _points(number: float) -> str:
+    return f"{number:g} point{'' if number == 1 else 's'}"
+
+
+def _total(rows: Sequence[Row], penalty: float, late_seconds: float) -> str:
     most = sum(row.most for row in rows)
     lost = sum(row.points is None for row in rows)
     points = max(0.0, sum(row.points or 0 for row in rows) - penalty)
-    late = f'\n<p class="late">{penalty:g} points {LATE}</p>' if penalty else ""
+    late = f" ({duration(late_seconds)} after it was due)" if late_seconds else ""
+    late = f'\n<p class="late">{_points(penalty)} {LATE}{late}</p>' if penalty else ""
     if lost:
         what = f"{lost} exercise{'s have' if lost > 1 else ' has'} no result yet"
         return f'<p class="total no-result">No total: {what}</p>{late}'
@@ -145,7 +162,7 @@ def _cell(cell: NotebookNode) -> str:
     if grade_id in EXERCISES:
         return (
             f'<section class="cell check" id="check-{escape(grade_id)}"><h2><code>check({escape(grade_id)})</code></h2>'
-            f"{''.join(_judged(output) for output in cell.outputs)}</section>"
+            f"{_from_instructor(cell)}{''.join(_judged(output) for output in cell.outputs)}</section>"
         )
     comment = cell.metadata.get("nbgrader", {}).get("comment") or ""
     if not cell.source.strip() and not comment:
@@ -157,6 +174,17 @@ def _cell(cell: NotebookNode) -> str:
         f'<section class="cell{" answer" if answers else ""}">{heading}{_highlighted(cell.source)}'
         f"{''.join(_output(output) for output in cell.outputs)}{said}</section>"
     )
+
+
+def _from_instructor(cell: NotebookNode) -> str:
+    """What an instructor has given, above the report of the check, which says something else."""
+    marks, report = cell.metadata.nbgrader, report_in(cell)
+    extra, said = marks.get("extra") or 0.0, []
+    if _by_hand(marks, report):
+        gave = f" (the check below gave {report['points']:g})" if report else ""
+        said.append(f"{_points(marks['score'] - extra)} given by your instructor{gave}")
+    said += [f"{_points(extra)} of extra credit"] if extra else []
+    return f'<p class="by-hand">{escape(", and ".join(said))}</p>' if said else ""
 
 
 def _judged(output: NotebookNode) -> str:

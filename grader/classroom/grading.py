@@ -55,8 +55,8 @@ class GradingStopped(Exception):
     def __init__(self, graded: list[Graded]):
         left = sum(one.state == NOT_YET for one in graded)
         super().__init__(
-            f"the grading was stopped with {left} of {len(graded)} submissions not graded yet; what is done is kept: "
-            "the same command goes on from here"
+            f"the grading was stopped with {left} of {len(graded)} submissions not graded yet; what is done is kept, "
+            "and shown as it was graded last: the same command goes on from here (--again starts over)"
         )
         self.graded = graded
 

@@ -19,9 +19,12 @@ SHOWN = ("text/plain", "image/png", "image/jpeg")
 # A space makes a text of a tag and of an entity, and changes nothing in a formula.
 OPENS = re.compile(r"<(?=[A-Za-z/!?])|&(?=#|\w+;)")
 # Pictures that were pasted into a text are not taken in with it, and formgrader shows no notebook that misses one.
-PASTED = re.compile(r"!\[([^\]\n]{0,200})\]\(attachment:[^)\n]{0,200}\)")
+# No part of it can match where the next one may begin: a text may be long.
+PASTED = re.compile(r"!\[([^\[\]\n]{0,200})\]\(attachment:[^)\[\n]{0,200}\)")
 ATTACHED = re.compile(r"attachment(?=\\?:)", re.IGNORECASE)
 SCHEME = re.compile(r"(?<=java)(?=script)|(?<=vb)(?=script)", re.IGNORECASE)
+# What makes HTML of a formula. formgrader's MathJax is told to be safe; whatever else shows the notebook may not be.
+TEX = re.compile(r"\\(?=(?:href|style|class|cssId|require|bbox|mmlToken)(?![A-Za-z]))")
 
 
 class Harmless(NbGraderPreprocessor):
@@ -42,9 +45,10 @@ class Harmless(NbGraderPreprocessor):
 def plain(markdown: str) -> str:
     """Return a text in Markdown without HTML, pasted pictures and addresses that run.
 
-    HTML is the text that it is, no address begins with `javascript:` or `attachment:`, and a pasted picture is named.
+    HTML is the text that it is, no address begins with `javascript:` or `attachment:`, a pasted picture is named, and
+    what would make HTML of a formula is no command.
     """
-    markdown = PASTED.sub(r"(a picture was pasted here: \1)", markdown)
+    markdown = TEX.sub(r"\g<0> ", PASTED.sub(r"(a picture was pasted here: \1)", markdown))
     return ATTACHED.sub(r"\g<0> ", SCHEME.sub(" ", OPENS.sub(r"\g<0> ", markdown)))
 
 

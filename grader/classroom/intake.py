@@ -24,7 +24,7 @@ from grader.classroom.engine.trouble import is_full
 from grader.classroom.intake_lms import handed_in
 from grader.classroom.intake_names import contested, read_names, read_roster, safe_id, tidy, who_is_who
 from grader.classroom.intake_notebook import MAX_BYTES, IntakeError, chapters_in, too_large
-from grader.classroom.intake_rows import alike, folds_case, told_alike, without_a_folder, without_doubles
+from grader.classroom.intake_rows import alike, folds_case, open_names, told_alike, without_a_folder, without_doubles
 from grader.classroom.intake_work import STAMP, Notebook, Work, choose, look_through, some, unreadable
 from grader.classroom.repair import is_untouched, rebuild
 from grader.classroom.seeds import BESIDE
@@ -46,7 +46,8 @@ class Submission:
     it says nothing; `timestamp` is when it was handed in, in nbgrader's form, "" where that is not known. `digest`
     is that of the notebook to be graded: it changes exactly when that does. `number` is the student's on the learning
     platform (in Moodle: of this one assignment), "" where there is none. `left` are the files that were left behind,
-    as paths from the notebook's folder.
+    as paths from the notebook's folder. `doubt` is True where the instructor must settle something first: whose the
+    work is, or why it cannot be taken in here.
     """
 
     student: str
@@ -60,6 +61,12 @@ class Submission:
     digest: str = ""
     number: str = ""
     left: tuple[str, ...] = ()
+    doubt: bool = False
+
+    @property
+    def intake(self) -> str:
+        """As `state`, but "in doubt" where nothing can be graded and that need not be the student's doing."""
+        return "in doubt" if self.doubt and self.state != "found" else self.state
 
 
 def take_in(
@@ -95,6 +102,11 @@ def take_in(
     works = dict(sorted(works.items()))
     present = {chapter for work in works.values() for one in work.notebooks for chapter in one.chapters}
     chosen = only or [name for name in known_chapters if name in present]
+    if only and present and not present & set(only) and not any(_unread(work) for work in works.values()):
+        raise IntakeError(
+            f"nobody handed in {' or '.join(only)}: what lies in {submitted} is of {', '.join(sorted(present))}. "
+            "Nothing was graded, and the last report was left as it is"
+        )
     students = sorted(set(works) | set(roster))
     if not students or not chosen:
         seen = [problem for work in works.values() for problem in (*work.problems, *unreadable(work.notebooks))]
@@ -113,17 +125,27 @@ def take_in(
             works[student].remarks.append(told_alike(near[student]))
     releases = {chapter: nbformat.read(notebook_path(NOTEBOOKS, chapter), as_version=4) for chapter in chosen}
     known = {*roster, *(name for wanted, (_, used) in claims.items() if wanted in roster for name in used)}
+    unsettled = open_names(claims)
     submissions = []
     for student in students:
         for chapter in chosen:
             if student in lost:
-                one = Submission(student, safe_id(student), chapter, "failed", lost[student])
+                one = Submission(student, safe_id(student), chapter, "failed", lost[student], doubt=True)
             else:
                 one = _take_one_or_fail(student, chapter, works.get(student), releases[chapter], staging)
+            # Without a list of any kind, namesakes are told apart by their numbers, but not what came of neither.
+            if student in unsettled and (one.state == "missing" or (one.state == "failed" and (roster or names))):
+                told = () if "--names" in one.reason else (unsettled[student],)
+                one = replace(one, reason=_joined(one.reason, *told), doubt=True)
             if roster and student not in known:
                 one = replace(one, reason="; ".join(filter(None, [one.reason, "not on the roster"])))
             submissions.append(one)
     return without_doubles(submissions, claims)
+
+
+def _unread(work: Work) -> bool:
+    """Tell whether somebody handed in what may be anything: it could not be read."""
+    return bool(work.problems) or any(one.cells is None for one in work.notebooks)
 
 
 def _take_one_or_fail(
@@ -137,7 +159,7 @@ def _take_one_or_fail(
             raise
         shutil.rmtree(staging / safe_id(student) / chapter, ignore_errors=True)
         reason = f"it could not be taken in: {type(error).__name__}: {str(error)[:100]!r}; look at the file"
-        return Submission(student, safe_id(student), chapter, "failed", reason)
+        return Submission(student, safe_id(student), chapter, "failed", reason, doubt=True)
 
 
 def _take_one(student: str, chapter: str, work: Work | None, release: NotebookNode, staging: Path) -> Submission:
@@ -145,7 +167,7 @@ def _take_one(student: str, chapter: str, work: Work | None, release: NotebookNo
     made = partial(Submission, student, safe_id(student), chapter)
     if work is None:
         return made("missing", "nothing was handed in")
-    made = partial(made, number=work.number)
+    made = partial(made, number=work.number, doubt=work.in_doubt)
     mine = [one for one in work.notebooks if one.path.parent == PurePosixPath(chapter)]
     elsewhere = [one for one in work.notebooks if one not in mine and one.chapters == {chapter}]
     lost = [one for one in work.notebooks if one.cells is None and not one.chapters]
@@ -248,7 +270,10 @@ def _take_stamp(work: Work, one: Notebook, chapter: str, target: Path, flags: li
     try:
         # nbgrader reads +0100 as a hundred seconds
         offset = re.fullmatch(r".*[+-]\d\d:?\d\d", text, re.DOTALL)
-        stamp = f"{parse_utc(dateutil.parser.parse(text) if offset else text):%Y-%m-%d %H:%M:%S} UTC"
+        when = parse_utc(dateutil.parser.parse(text) if offset else text)
+        if when.year < 1970:  # strftime writes early years so that nbgrader could not read them again
+            raise ValueError(text)
+        stamp = f"{when:%Y-%m-%d %H:%M:%S} UTC"
     except (ValueError, ArithmeticError):  # the last is what dateutil lets through from decimal
         flags.append(f"{STAMP} holds no time: {text[:40]!r}")
         return ""

@@ -33,7 +33,7 @@ MAX_DEPTH = 12  # folders in folders
 MAX_NAME = 200  # characters
 _LARGE = re.compile(rb"PK\x06\x06(?=[\s\S]{44})")
 _TAIL = 22 + 65_535 + 76  # bytes at the end of a zip file in which its last record lies
-_SKIPPED = ("__MACOSX", "__pycache__")
+_SKIPPED = ("__MACOSX", "__pycache__", ".ipynb_checkpoints", ".git", ".Trash")
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class File:
 
 
 def files_in_folder(folder: Path) -> Iterator[File]:
-    """Yield the files under a folder, hidden ones apart, in the order of their names."""
+    """Yield the files under a folder in the order of their names, but for hidden ones below its own folders."""
     yield from _walk(folder, PurePosixPath())
 
 
@@ -65,7 +65,7 @@ def _walk(folder: Path, place: PurePosixPath) -> Iterator[File]:
         return
     for entry in found:
         here = place / readable(entry.name)
-        if hidden(here):
+        if hidden(here, first=len(here.parts) == 1 and not entry.is_dir()):
             continue
         if entry.is_symlink():
             what = "the files themselves" if entry.is_dir() else "the file itself"
@@ -96,7 +96,7 @@ def _read_file(path: str, name: str, limit: int) -> bytes:
 
 
 def files_in_zip(source: Path | bytes, name: str, trusted: bool = False) -> list[File]:
-    """Return the files in a zip file, hidden ones apart.
+    """Return the files in a zip file, hidden ones apart (of a trusted one: those below its first folders).
 
     Args:
         source: the zip file, or its bytes.
@@ -125,7 +125,7 @@ def files_in_zip(source: Path | bytes, name: str, trusted: bool = False) -> list
     often = Counter(path for _, path, _ in made)
     files = []
     for entry, path, problem in made:
-        if hidden(path):
+        if hidden(path, first=not trusted or len(path.parts) == 1):
             continue
         problem = problem or _entry_problem(entry, path) or (
             f"{name} holds {often[path]} files called {path}; keep one" if often[path] > 1 else ""
@@ -212,9 +212,12 @@ def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str, lim
     return data
 
 
-def hidden(path: PurePosixPath) -> bool:
-    """Tell whether a file or a folder on its way is hidden, or litter that an operating system or Python leaves."""
-    return any(part[0] == "." or part in _SKIPPED for part in path.parts)
+def hidden(path: PurePosixPath, first: bool = True) -> bool:
+    """Tell whether a file or a folder on its way is hidden, or litter that an operating system or a program leaves.
+
+    With `first` false the first folder may begin with a dot: it may be called by somebody's name.
+    """
+    return any(part in _SKIPPED for part in path.parts) or any(part[0] == "." for part in path.parts[not first :])
 
 
 def _refused(path: PurePosixPath, problem: str) -> File:

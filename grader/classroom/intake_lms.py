@@ -63,14 +63,17 @@ def handed_in(submitted: Path) -> list[HandedIn]:
         if only in ("submitted", submitted.stem) and all(len(file.path.parts) > 1 for file in tops[only]):
             tops = _tops([file.below(1) for file in tops[only]])
         return list(_people(tops, ""))
+    if not submitted.exists():
+        raise IntakeError(f"{submitted} is not there; name the folder or the zip file with the submissions")
     if not submitted.is_dir():
         raise IntakeError(
-            f"{submitted} is not a folder; put the submissions into {submitted}/STUDENT/CHAPTER/, or name a zip file"
+            f"{submitted} is no folder and no .zip file; name a folder with the submissions in STUDENT/CHAPTER/, or a "
+            "zip file"
         )
     tops = _tops(list(files_in_folder(submitted)))
     times = {}
     for path in submitted.iterdir():
-        if path.name[0] != "." and not path.is_symlink():
+        if path.name[0] != "." and not path.is_symlink():  # (of hidden ones those count that hold a notebook)
             name = tidy(readable(path.name))
             times[name] = path.stat().st_mtime_ns
             if path.is_dir():
@@ -84,10 +87,15 @@ def handed_in(submitted: Path) -> list[HandedIn]:
 
 
 def _tops(files: list[File]) -> dict[str, list[File]]:
+    """Sort files by the first part of their paths. A hidden folder is somebody's only if there is a notebook in it."""
     tops: dict[str, list[File]] = {}
     for file in files:
         tops.setdefault(tidy(file.path.parts[0]), []).append(file)
-    return tops
+    return {top: inside for top, inside in tops.items() if top[0] != "." or _alone(inside) or _has_notebook(inside)}
+
+
+def _has_notebook(files: list[File]) -> bool:
+    return any(file.path.suffix.lower() == ".ipynb" for file in files)
 
 
 def _alone(files: list[File]) -> bool:

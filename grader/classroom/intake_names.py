@@ -181,7 +181,8 @@ def _called(
     ids = {safe_id(name): name for name in roster}
     told, same, near = {}, {}, {}
     for person in people:
-        wanted = next((said[k] for k in (person.number, person.name, _key(person.name)) if k and k in said), None)
+        keys = (person.number, f"{person.name} ({person.number})", person.name, _key(person.name))
+        wanted = next((said[key] for key in keys if key and key in said), None)
         guesses = {ids[person.name]} if person.name in ids else alike.get(_key(person.name), set())
         if wanted:
             told[person] = wanted

@@ -16,6 +16,7 @@ from grader.exercises import EXERCISES
 
 MAX_BYTES = 20_000_000
 MAX_CELLS = 3_000
+MAX_PARTS = 500_000  # lists and objects; each takes up to two hundred bytes of memory, however short it is written
 MAX_CODE = 500_000  # characters in all code cells; what we release has up to about fifty thousand
 KINDS = ("code", "markdown", "raw")
 
@@ -38,10 +39,12 @@ def read_cells(data: bytes, name: str) -> tuple[Cell, ...]:
     """Return the cells of a notebook in nbformat 4, given as the bytes of the file called `name`.
 
     Raises:
-        IntakeError: too large, no JSON, another format, or cells that are none.
+        IntakeError: too large, too many parts, no JSON, another format, or cells that are none.
     """
     if len(data) > MAX_BYTES:
         raise IntakeError(too_large(name))
+    if data.count(b"[") + data.count(b"{") > MAX_PARTS:
+        raise IntakeError(f"{name} holds more than {MAX_PARTS:,} lists and objects; clear its outputs")
     try:
         notebook = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError, MemoryError):  # ValueError: also bytes that are not UTF-8
@@ -94,7 +97,7 @@ def _cell(cell: object, where: str) -> Cell:
     if not isinstance(cell, dict) or cell.get("cell_type") not in KINDS:
         kind = str(cell.get("cell_type") if isinstance(cell, dict) else _kind(cell))[:30]
         raise IntakeError(f"{where}, is no cell (its type is {kind!r}; it should be one of {', '.join(KINDS)})")
-    source = cell.get("source")
+    source = "" if cell.get("source", 0) is None else cell.get("source")
     if isinstance(source, list) and all(isinstance(line, str) for line in source):
         source = "".join(source)
     if not isinstance(source, str):
@@ -103,8 +106,8 @@ def _cell(cell: object, where: str) -> Cell:
     marks = metadata.get("nbgrader") if isinstance(metadata, dict) else None
     marks = marks if isinstance(marks, dict) else {}
     grade_id = marks.get("grade_id")
-    # Halves of characters cannot be written to a file.
-    source = source.encode("utf-8", "replace").decode("utf-8")
+    # Halves of characters cannot be written to a file; editors hide a mark of the byte order, and Python refuses it.
+    source = source.encode("utf-8", "replace").decode("utf-8").removeprefix("\ufeff")
     return Cell(cell["cell_type"], source, grade_id if isinstance(grade_id, str) else "", marks)
 
 

@@ -58,6 +58,19 @@ def told_alike(group: Sequence[str]) -> str:
     return f"the names {' and '.join(group)} differ in capital letters alone: look whether they are one person"
 
 
+def open_names(claims: Mapping[str, tuple[int, set[str]]]) -> dict[str, str]:
+    """Return {name: what to settle} of all whose work may lie under another of these names.
+
+    Args:
+        claims: what `intake_names.contested` returns.
+    """
+    return {
+        name: f"it is open who is {wanted}: say who is who with --names"
+        for wanted, (_, used) in claims.items()
+        for name in (wanted, *used)
+    }
+
+
 def without_doubles(rows: Iterable[Submission], claims: Mapping[str, tuple[int, set[str]]]) -> list[Submission]:
     """Leave out rows that say of somebody that nothing came, where it came under another name.
 

@@ -15,7 +15,9 @@ from grader.exercises import EXERCISES
 MAX_NOTEBOOKS = 200  # looked at of one student
 MAX_TOLD = 5  # names in a sentence
 MAX_CHARACTERS = 40_000_000  # kept of all notebooks of one student
+MAX_READ = 100_000_000  # bytes read of them
 STAMP = "timestamp.txt"
+_NOT_READ = "cannot be read ("  # so begins in `intake_files` what the system says where it refuses
 
 
 @dataclass(frozen=True)
@@ -62,17 +64,27 @@ class Work:
     remarks: list[str] = field(default_factory=list)
     stamps: dict[PurePosixPath, str] = field(default_factory=dict)
     characters: int = 0  # in all cells of all notebooks
+    read: int = 0  # bytes of all notebooks
     numbers: list[str] = field(default_factory=list)  # of the student on the learning platforms
+    misplaced: bool = False  # something lies where nobody's folder is
 
     @property
     def number(self) -> str:
         """The student's number, "" where there is none, or several (Moodle gives one for each assignment)."""
         return self.numbers[0] if len(set(self.numbers)) == 1 else ""
 
+    @property
+    def in_doubt(self) -> bool:
+        """Whether it is the instructor who must see why something of it cannot be graded: whose it is (that is what
+        remarks are about), where it was put, or what the system does not let this process read."""
+        said = (*self.problems, *(one.problem for one in self.notebooks))
+        return self.misplaced or bool(self.remarks) or any(_NOT_READ in problem for problem in said)
+
 
 def look_through(one: HandedIn, work: Work) -> None:
     """Sort one person's files, having opened their zip files (but none inside those)."""
     work.problems += one.problems
+    work.misplaced |= bool(one.problems)
     work.numbers += [one.person.number] if one.person.number else []
     if one.other_work:
         work.problems.append(f"handed in as {one.other_work}, which is not graded")
@@ -124,7 +136,11 @@ def _sort_in(file: File, one: HandedIn, work: Work, upload: tuple[int, int] | No
         work.notebooks.append(made(None, file.problem))
         return
     try:
+        if work.read >= MAX_READ:
+            all_of_them = f"after {MAX_READ // 1_000_000} MB of notebooks no more of them is read"
+            raise IntakeError(f"{file.path.name} was not looked at: {all_of_them}; hand in fewer of them")
         data = file.read(MAX_BYTES)
+        work.read += len(data)
         if len(data) > MAX_BYTES:
             raise IntakeError(too_large(file.path.name))
         cells = read_cells(data, file.path.name)

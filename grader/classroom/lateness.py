@@ -14,8 +14,11 @@ from pathlib import Path
 
 from traitlets.config import Config
 
+from grader.classroom.intake_work import STAMP
+
 POLICIES = ("none", "zero")
 LAST_POLICY = "late_policy"  # a file in the work folder
+PENALTY = "late_submission_penalty"
 
 
 class LatenessError(Exception):
@@ -96,7 +99,28 @@ def policy_config(policy: str) -> Config:
     from traitlets.utils.importstring import import_item
 
     try:
-        made.AssignLatePenalties.plugin_class = import_item(policy)
+        plugin = import_item(policy)
     except Exception as error:  # whatever the module itself raises
         raise LatenessError(f"the late policy {policy} cannot be imported ({error})") from None
+    from nbgrader.plugins import BasePlugin
+
+    if not (isinstance(plugin, type) and issubclass(plugin, BasePlugin) and hasattr(plugin, PENALTY)):
+        raise LatenessError(
+            f"the late policy {policy} is no subclass of nbgrader.plugins.BasePlugin with a method {PENALTY}"
+        )
+    made.AssignLatePenalties.plugin_class = plugin
     return made
+
+
+def untimed(times: Iterable[str], due: str, policy: str) -> str:
+    """Say for how many submissions a due date or a late policy means nothing, since nobody knows when they came.
+
+    Args:
+        times: when each came in, "" where that is not known (`Submission.timestamp`).
+    """
+    times = list(times)
+    unknown = sum(not time for time in times)
+    if not unknown or not (due or policy != "none"):
+        return ""
+    which = "None of the submissions says" if unknown == len(times) else f"{unknown} of {len(times)} do not say"
+    return f"{which} when it came in (there is no {STAMP}), so nothing is taken off for lateness there."

@@ -32,6 +32,7 @@ from grader.classroom.cells import cell_name
 from grader.classroom.repair import MAX_PRINTED, grade_id_of, shorten_prints
 from grader.classroom.seeds import check_seed, content_digest
 from grader.exercises import EXERCISES
+from grader.judge.flags import RAN_FINISHED
 from grader.judge.hidden import Hidden, hidden_values, holds_hidden
 from grader.judge.inside import ANSWER_MIME, MISSING, NO_FUNCTION, question
 from grader.judge.messages import believable
@@ -207,10 +208,10 @@ class CourseExecute(Execute):
         """Fill a check cell with the judge's own report; the cell's code is not run at all."""
         name = grade_id_of(cell)
         cell.outputs = []
-        count = None
+        count, marks = None, {}
 
         def ask(calls):
-            nonlocal count
+            nonlocal count, marks
             asking = new_code_cell(question(name, encode_calls(calls)))
             self.answers_due = 1
             try:
@@ -219,7 +220,9 @@ class CourseExecute(Execute):
                 self.nb.cells[index] = cell  # nbclient puts whatever it ran there
                 self.answers_due = NOT_ASKED
             count = asking.execution_count
-            return _read_answer(name, asking, len(calls))
+            outcomes, ran_finished = _read_answer(name, asking, len(calls))
+            marks |= {RAN_FINISHED: True} if ran_finished else {}
+            return outcomes
 
         seed = self._seed(name)
         self.drawn.append((name, seed))
@@ -230,7 +233,7 @@ class CourseExecute(Execute):
             cell.outputs = [problem.output]
         else:
             data = report._repr_mimebundle_()
-            cell.outputs = [new_output("execute_result", data=data, execution_count=count)]
+            cell.outputs = [new_output("execute_result", data=data, execution_count=count, metadata=marks)]
         cell.execution_count = count
 
     def _elapsed(self):
@@ -283,7 +286,8 @@ def _text_of(output):
 
 
 def _read_answer(name, asking, count):
-    """Return the outcomes that a kernel sent, which may be anything at all."""
+    """Return the outcomes that a kernel sent, which may be anything at all, and whether it says that the finished
+    function ran."""
     sent = [o.data[ANSWER_MIME] for o in asking.outputs if ANSWER_MIME in o.get("data", {})]
     if TIMED_OUT in error_names(asking):
         raise NoAnswer(TIMED_OUT, "the function did not come to an end")
@@ -295,7 +299,7 @@ def _read_answer(name, asking, count):
     if problem == NO_FUNCTION:
         raise NoAnswer(NOT_A_FUNCTION, f"{name} is no function when the check comes")
     try:
-        return decode_outcomes(sent[0].get("outcomes"), count)
+        return decode_outcomes(sent[0].get("outcomes"), count), sent[0].get("finished") is True
     except WireError as error:
         raise NoAnswer(NO_RESULT, f"the kernel sent no results that can be read: {error}") from None
 

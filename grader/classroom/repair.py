@@ -8,7 +8,8 @@ The rules, each said in the submission's reason where it was needed:
 3. An answer is the cell with the exercise's mark. Of several, it is the last one that defines the function and is not
    the untouched stub; untouched copies are left out, the others run in their places. Parts of a split cell that make
    Python only together, and stand next to each other, are joined, whichever of them kept the mark.
-4. Where the marked cell holds no answer but another cell defines the function, that one is the answer.
+4. Where the marked cell holds no answer but another cell defines the function, that one is the answer. Where that is
+   the answer to another exercise already (cells were merged), it answers both: the untouched cell is left out.
 5. A check is always the released one. It stands where the student's stood, but never before the answer.
 """
 
@@ -28,6 +29,7 @@ from grader.source import code_in
 MAX_PRINTED = 20_000  # characters kept of one output: a page with megabytes of print helps nobody
 DEFINES = re.compile(r"^(?:async )?(?:def|class) (\w+)|^(\w+) *(?::[^=\n]*)?=(?!=)", re.MULTILINE)
 MARKS = ("grade", "solution", "points")
+MAX_PARTS, MAX_JOINED = 50, 60_000  # parts of a split cell that are joined, and the characters they may come to
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,9 @@ def _settle_answer(spots: list[_Spot], grade_id: str, stub: str, remarks: list[s
     ]
     if elsewhere and able:
         remarks.append(f"{name} is defined in another cell, too, than {grade_id}")
+    elif not elsewhere and not able and (other := _other_answer(spots, name, stub)) is not None:
+        remarks.append(f"{name} was written in the cell {spots[other].of}, and is graded there")
+        return _answered_by(other, spots, grade_id, name, stub)
     elif elsewhere:
         able = elsewhere
         remarks.append(f"{name} was written in another cell than {grade_id}, and is graded there")
@@ -124,24 +129,58 @@ def _settle_answer(spots: list[_Spot], grade_id: str, stub: str, remarks: list[s
     return kept
 
 
+def _other_answer(spots: list[_Spot], name: str, stub: str) -> int | None:
+    """Return the place of the last answer to another exercise that defines this one's function too, if there is one."""
+    found = [
+        i
+        for i, spot in enumerate(spots)
+        if spot.of.endswith("_answer") and defines(spot.source, name) and not _untouched(spot.source, name, stub)
+    ]
+    return found[-1] if found else None
+
+
+def _answered_by(other: int, spots: list[_Spot], grade_id: str, name: str, stub: str) -> list[_Spot]:
+    """Put a cell that says where the answer is behind the one that answers both, in place of the untouched ones."""
+    kept = []
+    for i, spot in enumerate(spots):
+        if spot.of != grade_id:
+            kept.append(spot)
+        elif not _untouched(spot.source, name, stub):
+            kept.append(replace(spot, of=""))
+        if i == other:
+            kept.append(
+                _Spot("code", f"# {name} is written in the cell of {spot.of.removesuffix('_answer')}", grade_id)
+            )
+    return kept
+
+
 def _joined(spots: list[_Spot], grade_id: str) -> tuple[list[_Spot], bool]:
     """Join neighbouring parts of an answer cell that make Python only together.
 
     One of them has the mark; whether the other kept it when the cell was split depends on the editor.
     """
     made: list[_Spot] = []
-    joined = False
+    joined = 0
     for spot in spots:
         last = next((i for i in range(len(made) - 1, -1, -1) if made[i].kind == "code"), None)
-        if spot.kind == "code" and last is not None and _one_answer({made[last].of, spot.of}, grade_id):
+        many = joined >= MAX_PARTS or last is None or len(made[last].source) + len(spot.source) > MAX_JOINED
+        if spot.kind == "code" and not many and _one_answer({made[last].of, spot.of}, grade_id):
             both = made[last].source.rstrip("\n") + "\n" + spot.source
-            apart = _parses(made[last].source) and _parses(spot.source)
-            if not apart and _parses(both) and defines(both, grade_id.removesuffix("_answer")):
+            name = grade_id.removesuffix("_answer")
+            apart = _parses(made[last].source) and (_parses(spot.source) or _is_whole(made[last].source, name))
+            if not apart and _parses(both) and defines(both, name):
                 made[last] = replace(made[last], source=both, of=grade_id)
-                joined = True
+                joined += 1
                 continue
         made.append(spot)
-    return made, joined
+    return made, joined > 0
+
+
+def _is_whole(source: str, name: str) -> bool:
+    """Tell whether a function's last line returns: then no part of it is missing, and an indented cell below it is one
+    of its own, which IPython runs."""
+    code = code_in(source, name)
+    return code is not None and isinstance(code.tree.body[-1], ast.Return)
 
 
 def _one_answer(marks: set[str], grade_id: str) -> bool:

@@ -25,7 +25,8 @@ SUBMISSIONS = (
 def write_report(graded: Sequence[Graded], out: Path) -> None:
     """Write scores.csv, submissions.csv, class.html and feedback/STUDENT/CHAPTER.html under `out`.
 
-    Each file appears whole. A feedback page of an earlier report goes where its submission has none any more.
+    Each file appears whole. A feedback page of an earlier report goes where its submission has none any more, or its
+    student another name.
     """
     out.mkdir(parents=True, exist_ok=True)
     scores = [score for one in graded for score in one.scores]
@@ -36,6 +37,8 @@ def write_report(graded: Sequence[Graded], out: Path) -> None:
             copy_whole(one.feedback, page)
         else:
             page.unlink(missing_ok=True)
+        if one.formerly:
+            (out / "feedback" / one.formerly / page.name).unlink(missing_ok=True)
     _write_csv(out / "submissions.csv", SUBMISSIONS, (_submission_row(one) for one in graded))
     links = {(g.submission.student, g.submission.chapter): feedback_name(g) for g in graded if g.feedback}
     write_whole(out / "class.html", class_page(graded, links))
@@ -48,7 +51,16 @@ def feedback_name(one: Graded) -> str:
 
 def _score_row(score: Score) -> tuple:
     points = "" if score.points is None else f"{score.points:g}"
-    return (score.student, score.chapter, score.exercise, points, score.max_points, score.result, score.mistake)
+    return (
+        score.student,
+        score.chapter,
+        score.exercise,
+        points,
+        score.max_points,
+        score.result,
+        score.mistake,
+        score.comment,
+    )
 
 
 def _submission_row(one: Graded) -> tuple:
@@ -67,7 +79,7 @@ def _submission_row(one: Graded) -> tuple:
         "; ".join(one.flags),
         one.submission.number,
         feedback_name(one) if one.feedback else "",
-        one.submission.state,
+        one.submission.intake,
     )
 
 

@@ -8,6 +8,8 @@ own that no report shows. So `grader grade` notes who is called what, and nbgrad
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -32,7 +34,7 @@ def keep_names(work: Path, found: Iterable[Submission], names: Mapping[str, str]
     students, said = _kept(work)
     now = students | {one.student_id: one.student for one in found}, said | dict(names)
     if now != (students, said):
-        write_whole(work / KEPT, json.dumps({"students": now[0], "names": now[1]}, ensure_ascii=False, indent=1) + "\n")
+        _keep(work, *now)
 
 
 def known_as(folder: str, work: Path) -> str:
@@ -60,6 +62,44 @@ def refuse_second(student: str, chapter: str, db_url: str) -> None:
     )
 
 
+def take_along(gradebook: Gradebook, found: Sequence[Submission], work: Path) -> dict[str, str]:
+    """Let the grades of students whose names the roster spells otherwise now go with them to their new ids.
+
+    That is for one student of an earlier grading whom nobody is called any more, and one of this grading who is not
+    in the gradebook yet. Of any others `doubles` tells.
+
+    Args:
+        found: the submissions at hand.
+        work: the folder in which earlier gradings have noted who is called what.
+
+    Returns: {student_id: the id that this student had before}.
+    """
+    entered = {student.id for student in gradebook.students}
+    moved = {}
+    for known, others in _earlier_ids(entered, found, work).items():
+        if known in entered or len(others) > 1:
+            continue
+        (moved[known],) = others
+        _move(work / "records", others[0], known)  # first: what it says of grades by hand holds under either id
+        new = gradebook.add_student(known)
+        for submission in list(gradebook.find_student(others[0]).submissions):
+            submission.student = new
+        gradebook.db.commit()
+        gradebook.db.expire_all()
+        gradebook.remove_student(others[0])
+        for made_again in ("judged", "autograded", "feedback"):
+            shutil.rmtree(work / made_again / others[0], ignore_errors=True)
+    if moved:
+        students, said = _kept(work)
+        _keep(work, {one: name for one, name in students.items() if one not in moved.values()}, said)
+    return moved
+
+
+def _move(folder: Path, old: str, new: str) -> None:
+    with suppress(OSError):  # there may be none, or there is a newer one
+        os.rename(folder / old, folder / new)
+
+
 def doubles(ids: Iterable[str], found: Sequence[Submission], work: Path | None = None) -> dict[str, tuple[str, ...]]:
     """Return {student_id: what to say of it} for those whom a gradebook has a second time, under another id.
 
@@ -68,19 +108,28 @@ def doubles(ids: Iterable[str], found: Sequence[Submission], work: Path | None =
         found: the submissions at hand.
         work: the folder in which earlier gradings have noted who is called what.
     """
+    made = {}
+    for known, others in _earlier_ids(ids, found, work).items():
+        made[known] = tuple(
+            f"the gradebook has a second student {other!r} of this name, whose grades are not in this report "
+            f"(nbgrader, or an earlier grading with another roster, called them so). If the roster was left out "
+            f"this time, grade again with it; else move what was graded by hand there to {known!r}, "
+            f"and remove the other with `nbgrader db student remove --force {other!r}`"
+            for other in others
+        )
+    return made
+
+
+def _earlier_ids(ids: Iterable[str], found: Sequence[Submission], work: Path | None) -> dict[str, list[str]]:
+    """Return {student_id of this grading: the other ids in the gradebook that are of the same student}."""
     earlier = _kept(work)[0] if work else {}
     students = {one.student_id: one.student for one in found}
     made: dict[str, list[str]] = {}
     for other in sorted(set(ids) - set(students)):
         known = _id_of(earlier.get(other, other), students.values(), {})
         if known in students:
-            made.setdefault(known, []).append(
-                f"the gradebook has a second student {other!r} of this name, whose grades are not in this report "
-                f"(nbgrader, or an earlier grading with another roster, called them so). If the roster was left out "
-                f"this time, grade again with it; else move what was graded by hand there to {known!r}, "
-                f"and remove the other with `nbgrader db student remove --force {other!r}`"
-            )
-    return {known: tuple(said) for known, said in made.items()}
+            made.setdefault(known, []).append(other)
+    return made
 
 
 def _id_of(folder: str, names: Iterable[str], said: Mapping[str, str]) -> str:
@@ -88,6 +137,11 @@ def _id_of(folder: str, names: Iterable[str], said: Mapping[str, str]) -> str:
     person, names = Person(folder), list(names)
     name, _ = who_is_who([person], names, said)[person]
     return safe_id(name) if name in names else ""
+
+
+def _keep(work: Path, students: Mapping[str, str], names: Mapping[str, str]) -> None:
+    text = json.dumps({"students": students, "names": names}, ensure_ascii=False, indent=1)
+    write_whole(work / KEPT, text + "\n")
 
 
 def _kept(work: Path) -> tuple[dict[str, str], dict[str, str]]:

@@ -12,7 +12,10 @@ NOT_YET = "not graded yet"
 
 @dataclass(frozen=True)
 class Score:
-    """One exercise of one submission. `points` is None where nothing could be graded: no result is no 0."""
+    """One exercise of one submission. `points` is None where nothing could be graded: no result is no 0.
+
+    `comment` is what an instructor has written to it by hand, its lines apart by line feeds.
+    """
 
     student: str
     chapter: str
@@ -21,6 +24,7 @@ class Score:
     max_points: int
     result: str
     mistake: str = ""
+    comment: str = ""
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Graded:
     `late` is how many seconds after the due date it came in, `penalty` the points that nbgrader's late plugin takes
     off for it (the scores themselves stay as they are). `seconds` is how long its notebook ran. `flags` are sentences
     about what an instructor should look at. `fresh` is False where an earlier grading's result was taken over.
+    `formerly` is the id of the student whose grades came along, if earlier gradings called this one otherwise.
     """
 
     submission: Submission
@@ -43,3 +48,4 @@ class Graded:
     seconds: float = 0.0
     flags: tuple[str, ...] = ()
     fresh: bool = True
+    formerly: str = ""

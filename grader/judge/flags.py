@@ -14,9 +14,9 @@ import nbformat
 from nbformat import NotebookNode
 
 from grader.classroom.cells import cell_name
-from grader.classroom.repair import grade_id_of
+from grader.classroom.repair import defines, grade_id_of
 from grader.exercises import EXERCISES
-from grader.judge.names import MAX_NAME, Seen, read
+from grader.judge.names import MAX_NAME, Seen, read, without_comments
 from grader.judge.reach import Reach
 from grader.paths import NOTEBOOKS, notebook_path
 
@@ -44,6 +44,7 @@ WORDS = {
         "names files that are not its own",
 }  # fmt: skip
 BAD_RESULTS = ("NoResult",)
+RAN_FINISHED = "ran_finished"  # in the metadata of the judge's report
 MAX_WAY = 3  # names told of the way to a finished function
 
 
@@ -66,6 +67,8 @@ def flags(notebook: NotebookNode, remarks: Sequence[str] = ()) -> tuple[str, ...
             continue
         answer = grade_id_of(cell).removesuffix("_answer") if grade_id_of(cell).endswith("_answer") else ""
         seen = read(cell.source, names, answer, frozenset(reach.packages), reach.made)
+        if answer and sum(defines(cell.source, name) for name in names) > 1:  # what is called there may be for another
+            seen.used = [name for name in seen.used if name != answer or answer in ways]
         acts = [*_acts(cell.source, seen, answer, answer in ways)]
         acts += [way for name, (at, way) in ways.items() if at == index and name not in seen.imported]
         acts += [f"imports {name[:MAX_NAME]}, a file that the notebook names itself" for name in seen.roots & files]
@@ -74,6 +77,10 @@ def flags(notebook: NotebookNode, remarks: Sequence[str] = ()) -> tuple[str, ...
         name = cell_name(notebook.cells, index) if acts else ""
         found += [f"{name} {what}" for what in acts]
     for cell in notebook.cells:
+        name = grade_id_of(cell)
+        if any(output.get("metadata", {}).get(RAN_FINISHED) for output in cell.get("outputs", [])):
+            told = name in ways or any(f"the finished {name}" in said for said in found)
+            found += [] if told else [f"{name}: the finished {name} ran when the answer was tested"]
         found += [
             f"{grade_id_of(cell)}: the kernel sent something else than the results of its function"
             for output in cell.get("outputs", [])
@@ -102,6 +109,7 @@ def _ways(notebook: NotebookNode, reach: Reach, names: set[str]) -> Iterator[tup
 
 
 def _acts(source: str, seen: Seen, answer: str, reached: bool) -> Iterator[str]:
+    source = without_comments(source)
     for word, act in WORDS.items():
         if re.search(word, source, re.MULTILINE):
             yield act

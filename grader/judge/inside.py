@@ -18,7 +18,10 @@ def question(name: str, calls: str) -> str:
 
 
 def answer(name: str, calls: str) -> None:
-    """Make the calls and publish {"outcomes": JSON}, or {"problem": word} where there is no function to call."""
+    """Make the calls and publish {"outcomes": JSON}, or {"problem": word} where there is no function to call.
+
+    "finished" is there and true if the finished function of that name ran meanwhile.
+    """
     from IPython.core.interactiveshell import InteractiveShell
 
     shell = InteractiveShell.instance()
@@ -30,9 +33,10 @@ def publish(data: dict[str, Any], publisher: Any) -> None:
     type(publisher).publish(publisher, data, {})
 
 
-def _answer(name: str, calls: str, names: dict) -> dict[str, str]:
+def _answer(name: str, calls: str, names: dict) -> dict[str, Any]:
     from grader.calling import call_all
     from grader.exercises import EXERCISES
+    from grader.judge import finished
     from grader.judge.wire import decode_calls, encode_outcomes
 
     if name not in names:
@@ -40,4 +44,7 @@ def _answer(name: str, calls: str, names: dict) -> dict[str, str]:
     if not callable(names[name]):
         return {"problem": NO_FUNCTION}
     function = EXERCISES[name].on_plain_data(names[name])
-    return {"outcomes": encode_outcomes(call_all(function, decode_calls(calls)))}
+    finished.note_calls([name])  # once more: modules may have been loaded since the kernel started
+    finished.CALLED.clear()
+    sent = {"outcomes": encode_outcomes(call_all(function, decode_calls(calls)))}
+    return {**sent, "finished": True} if name in finished.CALLED else sent

@@ -91,10 +91,18 @@ class SandboxedKernelManager(AsyncKernelManager):
         process = getattr(self.provisioner, "process", None)
         if process is not None and process.poll() is None:
             process.kill()
-        shutil.rmtree(self.private, ignore_errors=True)
+        remove(self.private)
         if self._hold is not None:
             os.close(self._hold)
             self._hold = None
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder that a student's code could write to, whatever is in it; what cannot be removed stays."""
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except RecursionError:  # it goes as deep as the folders do; the system's own program does not
+        subprocess.run(["rm", "-rf", "--", str(folder)], capture_output=True, timeout=600, check=False)
 
 
 def _lock(folder: Path) -> int | None:
@@ -123,7 +131,7 @@ def sweep(folder: Path = Path(SHORT_FOLDER)) -> int:
         except OSError:  # another user's, or gone by now
             continue
         if handle is not None:
-            shutil.rmtree(left, ignore_errors=True)
+            remove(left)
             os.close(handle)
             swept += 1
     return swept

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
 import textwrap
+import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -15,12 +17,14 @@ PACKAGES = ("grpo", "grader")
 HIDING = (
     "exec", "eval", "compile", "__import__", "import_module", "resolve_name", "run_module", "run_path",
     "spec_from_file_location", "SourceFileLoader", "FunctionType", "CodeType", "locate", "getmodule", "get_original",
+    "module_from_spec", "exec_module", "load_module",
 )  # fmt: skip
 NAMESPACES = ("globals", "locals", "vars")
 PUTS = ("update", "setdefault", "__setitem__")  # into a dict
 ROUNDABOUT = ("getattr", "vars", "getmembers", "getattr_static")
 LOOKS = ("help", "dir", "print", "repr", "type", "display")  # what is done with a module out of curiosity
 PLAIN_PARTS = ("__doc__", "__name__", "__file__", "__version__", "__path__", "__all__")
+MAX_SOURCE = 60_000  # characters of a cell: longer ones may be made to take minutes
 NO_SYNTAX_TREE = (RecursionError, MemoryError, ValueError)
 # Lines that only IPython understands. Each alternative takes time in proportion to the line: what can repeat is never
 # followed by something that can match the same characters.
@@ -29,6 +33,10 @@ TIMED = re.compile(r"^([ \t]*)(?![ \t])%{1,2}(?:time|timeit|prun|capture)\b(?![ 
 PROMPT = re.compile(r"^[ \t]*(?:>>>|\.\.\.(?!:)|In \[\d+\]:|\.\.\.+:)(?: |$)", re.MULTILINE)
 MAX_NAME = 60  # characters shown of a name that a student has made up
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+class TooLong(ValueError):
+    """A cell is longer than is read."""
 
 
 @dataclass
@@ -81,8 +89,10 @@ def parsed(source: str) -> ast.Module | None:
     """Return a cell's syntax tree, or None where it is no Python. Of what only IPython understands, statements behind
     magics and pasted prompts are read, an indentation that all lines share is taken off, other lines are left out.
 
-    Raises: one of NO_SYNTAX_TREE for a cell that is nested too deep.
+    Raises: one of NO_SYNTAX_TREE for a cell that is nested too deep, or too long.
     """
+    if len(source) > MAX_SOURCE:
+        raise TooLong(f"{len(source):,} characters")
     unprompted = PROMPT.sub("", source)
     timed = TIMED.sub(r"\1", textwrap.dedent(unprompted))
     for text in (source, timed, IPYTHON.sub(r"\1pass", timed)):
@@ -91,6 +101,24 @@ def parsed(source: str) -> ast.Module | None:
         except SyntaxError:
             continue
     return None
+
+
+def without_comments(source: str) -> str:
+    """Return a cell's text without its comments, which do nothing; as it is where it is no Python as it stands."""
+    lines = io.StringIO(source).readlines()
+    if len(source) > MAX_SOURCE:
+        return source
+    try:
+        ast.parse(source)
+        comments = [
+            one for one in tokenize.generate_tokens(io.StringIO(source).readline) if one.type == tokenize.COMMENT
+        ]
+    except (SyntaxError, *NO_SYNTAX_TREE):
+        return source
+    for one in comments:
+        row, start = one.start
+        lines[row - 1] = lines[row - 1][:start] + lines[row - 1][start + len(one.string) :]
+    return "".join(lines)
 
 
 def _is_module(package: str, name: str) -> bool:
@@ -146,10 +174,11 @@ def _imports_and_uses(
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     before_dot = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     looks = set(LOOKS) - bound - _own_names(tree)
+    compared = set(_compared(tree))
     looked_at = {id(a) for n in ast.walk(tree) if isinstance(n, ast.Call) and _plainly(n) in looks for a in n.args}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and _base(node) in ours:
-            if node.attr in names:
+            if node.attr in names and id(node) not in compared:
                 seen.used.append(node.attr)
                 if id(node) not in called | looked_at:
                     seen.kept.append(node.attr)
@@ -165,6 +194,18 @@ def _imports_and_uses(
         elif isinstance(node, ast.Call):
             _call(node, ours, seen)
         _namespace(node, seen)
+
+
+def _compared(tree: ast.Module) -> Iterator[int]:
+    """Yield the ids of what is called in asserts and bare expressions outside functions: to compare with, not to keep.
+
+    A statement that binds a name, or makes a function, is read like any other.
+    """
+    for node in _outside_functions(tree):
+        if isinstance(node, (ast.Assert, ast.Expr)):
+            parts = list(ast.walk(node))
+            if not any(isinstance(part, (ast.NamedExpr, ast.Lambda)) for part in parts):
+                yield from (id(part.func) for part in parts if isinstance(part, ast.Call))
 
 
 def _plainly(node: ast.Call) -> str:

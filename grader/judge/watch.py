@@ -17,6 +17,7 @@ from pathlib import Path
 from grader.judge.sandbox import MB, Limits
 
 PAUSE = 0.25  # seconds between two looks
+MAX_DEPTH = 8  # folders in folders, of a folder that should hold some sockets and none
 PROC = Path("/proc")
 PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
@@ -64,11 +65,19 @@ class Watch:
             processes = processes_of(self.pid)
             if not processes:
                 return
-            use = replace(use_of(processes, self.limits.box_memory), disk=size_of(self.folder) if self.folder else 0)
-            self.reason = too_much(use, self.limits)
+            try:
+                self.reason = self._look(processes)
+            except Exception as error:  # a box that cannot be watched has no limits
+                self.reason = f"what it takes could not be seen ({type(error).__name__})"
             if self.reason:
                 kill(processes)
                 return
+
+    def _look(self, processes: list[int]) -> str:
+        if self.folder and too_deep(self.folder):
+            return f"it made folders more than {MAX_DEPTH} deep beside the kernel's sockets"
+        use = use_of(processes, self.limits.box_memory)
+        return too_much(replace(use, disk=size_of(self.folder) if self.folder else 0), self.limits)
 
 
 def too_much(use: Use, limits: Limits) -> str:
@@ -109,6 +118,18 @@ def use_of(processes: list[int], enough: int = 0) -> Use:
     if memory > enough:
         memory = sum(map(_proportional, processes))
     return Use(memory, sum(map(_cpu_seconds, processes)), len(processes))
+
+
+def too_deep(folder: Path, depth: int = MAX_DEPTH) -> bool:
+    """Tell whether there are folders in folders under a folder, more than `depth` of them."""
+    left = [(str(folder), 0)]
+    while left:
+        place, at = left.pop()
+        if at > depth:
+            return True
+        with contextlib.suppress(OSError), os.scandir(place) as entries:
+            left += [(one.path, at + 1) for one in entries if one.is_dir(follow_symlinks=False)]
+    return False
 
 
 def size_of(folder: Path) -> int:

@@ -1,7 +1,9 @@
 """The engine of a grading: the order of work changes nothing, what is done is kept, and nothing is left lying about."""
 
+import contextlib
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import stat
@@ -128,6 +130,18 @@ def test_sigterm_ends_all_and_says_how_to_go_on(class_of_four, tmp_path):
     states = {row["student"]: row["state"] for row in gradebooks.report_in(tmp_path / "report")["submissions.csv"]}
     assert states["s00"] == "graded" and states["s03"] == "not graded yet"
     assert not any(word in output for word in ("Traceback", "Warning", "ERROR"))
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_what_an_earlier_grading_did_is_shown_when_one_is_stopped_at_once(class_of_four, tmp_path, monkeypatch, again):
+    folder, _ = class_of_four
+    shutil.copytree(folder / "grading", tmp_path / "grading")
+    monkeypatch.setattr("grader.classroom.grading._stop_signals", lambda: contextlib.nullcontext(lambda: True))
+    with pytest.raises(GradingStopped, match="0 of 4 submissions"):
+        grade_class(folder / "submitted", tmp_path / "grading", seed=5, sandbox=SANDBOX, again=again)
+    with pytest.raises(GradingStopped, match="4 of 4 submissions not graded yet") as other:
+        grade_class(folder / "submitted", tmp_path / "grading", seed=6, sandbox=SANDBOX)
+    assert {one.state for one in other.value.graded} == {"not graded yet"}, "these would have other inputs"
 
 
 def family(pid):

@@ -14,10 +14,11 @@ import pytest
 from typer.testing import CliRunner
 
 from grader import cli
-from grader.classroom.export import ExportError, Line, Result, Sheet, _plain, comment, match, of_chapter, read_report
+from grader.classroom.export import ExportError, Line, Result, Sheet, _plain, match, of_chapter, read_report
 from grader.classroom.export_files import MADE, Files
 from grader.classroom.export_moodle import fill_moodle
-from grader.classroom.export_numbers import number_in, scaled
+from grader.classroom.export_numbers import comma_in, number_in, scaled
+from grader.classroom.export_words import comment
 from grader.classroom.intake import Submission
 from grader.classroom.reports import write_report
 from grader.classroom.states import Graded, Score
@@ -117,6 +118,7 @@ def test_a_report_says_what_came_in_and_how_late_and_what_to_look_at(tmp_path):
     assert (first.late, first.late_seconds, first.penalty, first.flags) == ("yes", 7200, 0.5, "x; y")
     assert (second.late, second.late_seconds) == ("yes", 0)
     assert [one.refused for one in (first, second, third)] == [False, False, True]
+    assert [replace(third, intake=word).refused for word in ("missing", "found", "in doubt")] == [True, False, False]
     assert comment(first).endswith("late (2 h 0 min): -0.5") and "late" not in comment(second)
     assert comment(replace(first, late_seconds=0.0)).endswith("late: -0.5")
 
@@ -150,6 +152,12 @@ def spoil(report, name, old, new):
     "name, old, new, words",
     [
         ("submissions.csv", "late_seconds", "lateness", "submissions.csv has no column 'late_seconds'"),
+        (
+            "scores.csv",
+            ",comment",
+            ",words",
+            "scores.csv has no column 'comment', so it is not a report of this version",
+        ),
         ("scores.csv", ",", ";", "scores.csv is separated by semicolons: a spreadsheet has saved it"),
         ("scores.csv", ",5,5,right,", ',"5,0",5,right,', "scores.csv, line 2: points is '5,0', no number"),
         ("scores.csv", ",5,5,right,", ",inf,5,right,", "points is 'inf', no number"),
@@ -173,6 +181,17 @@ def test_a_report_that_is_none_is_said(tmp_path):
     (tmp_path / "scores.csv").write_bytes("student\nÖz".encode("latin-1"))
     with pytest.raises(ExportError, match=r"scores.csv is not in UTF-8: a spreadsheet"):
         read_report(tmp_path)
+
+
+@pytest.mark.parametrize("platform", ["canvas", "moodle"])
+def test_a_file_that_is_not_there_is_said_before_all_that_is_wrong_with_the_other(report, tmp_path, platform):
+    out = tmp_path / "out.csv"
+    out.write_text("somebody's")
+    done = run(platform, tmp_path / "none.csv", "--out", out, "--report", report)
+    assert done.exit_code == 1 and "none.csv cannot be read (No such file" in done.output and "--out" not in done.output
+    done = run(platform, out, "--out", out, "--report", report, "--names", tmp_path / "nobody.csv")
+    assert done.exit_code == 1 and "nobody.csv cannot be read" in done.output and "--out" not in done.output
+    assert out.read_text() == "somebody's"
 
 
 def test_which_chapter(tmp_path):
@@ -293,7 +312,7 @@ def test_moodle_in_another_language_and_without_a_maximum(report, tmp_path):
     source, out = tmp_path / "sheet.csv", tmp_path / "moodle.csv"
     source.write_text("ID,Vollständiger Name,Bewertung\nTeilnehmer/in501,Ana Lee,\n", encoding="utf-8")
     arguments = ["moodle", source, "--out", out, "--report", report]
-    assert "name the one with the grades" in run(*arguments).output
+    assert "no column 'Grade'; say with --grade-column which of these it is: ID, Voll" in run(*arguments).output
     assert "maximum grade" in run(*arguments, "--grade-column", "Bewertung").output and not out.exists()
     done = run(*arguments, "--grade-column", "bewertung", "--max-grade", "10")
     assert done.exit_code == 0 and rows(out)[1] == ["Teilnehmer/in501", "Ana Lee", "10"] and "no column" in done.output
@@ -341,6 +360,8 @@ def test_rows_find_their_student_by_number_login_and_name():
     assert {index: result.student for index, result in found.items()} == {0: "ana", 1: "Ben Öz", 2: "cleo"}
     assert why == {3: "not in the report"}
     assert match(results, people, {"9": "cleo"})[0][3].student == "cleo"
+    assert match(results, people, {"Z (9)": "cleo"})[0][3].student == "cleo"
+    assert match(results, [{"name": " Zoe\u0308", "ID": ""}], {"Zo\u00eb": "cleo"})[0][0].student == "cleo"
 
 
 def test_two_rows_of_one_name_are_said_to_be_two():
@@ -411,6 +432,27 @@ def test_a_number_that_may_be_two_is_refused(text):
         ExportError, match=rf"{text} may be {text[:-4]}000 or {text[:-4]}\.00: write it in one of these ways"
     ):
         number_in(text)
+
+
+@pytest.mark.parametrize(
+    "columns, comma",
+    [
+        ([["100,00"], ["3.00"]], True),
+        ([["100.00"], ["3,00"]], False),
+        ([["100", ""], ["-", "3,5"]], True),
+        ([["0,00"]], True),
+        ([["1.000,00"]], True),
+        ([["1\u202f000,5"]], True),
+        ([["1,000.00"]], False),
+        ([["1,000,000"], ["x,5"], ["1,0,0"], ["1, 2"]], False),
+        ([["12,500"], ["1,5"]], True),
+        ([["12,500"], ["1.5"]], False),
+        ([["100", "3,5", "2.5"], ["3,5"]], False),
+        ([[], []], False),
+    ],
+)
+def test_which_mark_stands_before_decimals(columns, comma):
+    assert comma_in(*columns) is comma
 
 
 def test_large_scales_keep_their_decimals():

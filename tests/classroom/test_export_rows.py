@@ -1,11 +1,16 @@
 """Rows and columns of Canvas and Moodle as they come: what tells who it is, what stays, what is filled in."""
 
+import csv
+import io
+from dataclasses import replace
+
 import pytest
-from test_export import DUE, MOODLE, MOST, _result, graded
+from test_export import DUE, MOODLE, MOST, _result, graded, run
 
 from grader.classroom.export import ExportError, match
 from grader.classroom.export_canvas import fill_canvas
 from grader.classroom.export_moodle import fill_moodle
+from grader.classroom.reports import write_report
 
 HEADER = f"Student,ID,SIS User ID,SIS Login ID,Section,02 Advantages and logprobs (78)\nPoints Possible,,,,,{MOST}\n"
 
@@ -129,3 +134,79 @@ def test_a_row_that_ends_before_the_comment_is_filled(tmp_path):
 def test_each_login_of_moodle_tells_who_it_is(tmp_path, column):
     text = f"Identifier,Full name,{column},Grade\nParticipant 1,X,ana1,\n"
     assert sheet(tmp_path, [_result(graded("ana1"))], text, possible=10.0).written == ("X",)
+
+
+GERMAN = (
+    "ID,Vollständiger Name,Bewertung,Bestwertung,Kommentar\n"
+    'Teilnehmer/in1,Ana Lee,"7,00","30,00",\nTeilnehmer/in2,Ben Öz,,"30,00",\n'
+)
+IN_GERMAN = {
+    "grade_column": "Bewertung",
+    "feedback_column": "Kommentar",
+    "name_column": "vollständiger name",
+    "maximum_column": "Bestwertung",
+}
+
+
+def columns_of(done):
+    return [row[2:4] for row in csv.reader(io.StringIO(done.text))][1:]
+
+
+def test_moodle_in_another_language_with_all_its_columns(tmp_path):
+    results = [_result(graded("Ana Lee")), _result(graded("Ben Öz", 0.5))]
+    part = round(results[1].points * 30 / MOST, 2)
+    assert part != int(part)
+    done = sheet(tmp_path, results, GERMAN, **IN_GERMAN)
+    half = f"{part:g}".replace(".", ",")
+    assert columns_of(done) == [["30", "30,00"], [half, "30,00"]] and done.note == f"{MOST} points became 30"
+    assert done.written == ("Ana Lee", "Ben Öz") and f",{DUE[0].name}: 5 of 5<br>" in done.text
+    by_hand = GERMAN.replace('"7,00"', "7.00")
+    assert columns_of(sheet(tmp_path, results, by_hand, **IN_GERMAN))[1][0] == half, "the maximum is Moodle's own"
+    given = {**IN_GERMAN, "maximum_column": "Maximum grade", "possible": 30.0}
+    for text, wanted in (
+        (GERMAN, half),
+        (GERMAN.replace("Bestwertung", "x").replace('"30,00"', "30"), half),
+        (by_hand, f"{part:g}"),
+    ):
+        assert columns_of(sheet(tmp_path, results, text, **given))[1][0] == wanted, text
+    shown = {**IN_GERMAN, "possible": 30.0}
+    assert columns_of(sheet(tmp_path, results, GERMAN.replace('"7,00"', ""), **shown))[1][0] == half
+
+
+@pytest.mark.parametrize("option", ["grade", "name", "maximum"])
+def test_a_column_that_was_named_must_be_there(tmp_path, option):
+    with pytest.raises(ExportError, match=rf"no column 'Nix'; say with --{option}-column which of these it is: ID, Vo"):
+        sheet(tmp_path, [_result(graded("Ana Lee"))], GERMAN, **{**IN_GERMAN, f"{option}_column": "Nix"})
+
+
+def test_what_moodles_words_cost_is_said(tmp_path):
+    ana = [_result(graded("Ana Lee"))]
+    usual = {key: IN_GERMAN[key] for key in ("grade_column", "feedback_column")}
+    with pytest.raises(ExportError, match=r"maximum grade of Teilnehmer/in1: .*--max-grade.*--maximum-column"):
+        sheet(tmp_path, [_result(graded("x", number="1"))], GERMAN, **usual)
+    done = sheet(tmp_path, ana, GERMAN, **usual)
+    assert not done.written and "no column 'Full name', so rows go by numbers" in done.note
+    assert "--name-column" in done.note
+    assert "Full name" not in sheet(tmp_path, [_result(graded("x", number="1"))], GERMAN, possible=1.0, **usual).note
+    assert "by numbers" not in sheet(tmp_path, ana, GERMAN.replace("Ana", "Bea"), **IN_GERMAN).note
+
+
+def test_moodles_options_reach_it(tmp_path):
+    write_report([graded("Ana Lee")], tmp_path / "report")
+    (tmp_path / "sheet.csv").write_text(GERMAN, encoding="utf-8")
+    options = [f"--{key.replace('_', '-')}={value}" for key, value in IN_GERMAN.items()]
+    done = run("moodle", tmp_path / "sheet.csv", "--report", tmp_path / "report", "--out", tmp_path / "m.csv", *options)
+    assert done.exit_code == 0 and "1 filled in" in done.output, done.output
+    assert f'Ana Lee,30,"30,00",{DUE[0].name}: ' in (tmp_path / "m.csv").read_text(encoding="utf-8")
+
+
+def test_more_than_the_maximum_becomes_that_in_moodle_and_stays_in_canvas(tmp_path):
+    more = graded("x", number="501")
+    more = replace(more, scores=(replace(more.scores[0], points=7.0), *more.scores[1:]))
+    results = [_result(more), _result(graded("Finn", number="77"))]
+    done = sheet(tmp_path, results, MOODLE.replace(",No,", ",Yes,"))
+    grades = {row[1]: row[4] for row in csv.reader(io.StringIO(done.text))}
+    assert grades["Somebody"] == grades["Finn"] == "100" and f"{DUE[0].name}: 7 of 5" in done.text
+    assert f"so who has more gets that: Somebody ({MOST + 2} of {MOST})" in done.note and "Finn" not in done.note
+    canvas = filled(tmp_path, results, HEADER + "A,501,,,,\nFinn,77,,,,\n")
+    assert canvas.text.endswith(f"A,501,,,,{MOST + 2}\nFinn,77,,,,{MOST}\n") and canvas.note == ""

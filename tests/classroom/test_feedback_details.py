@@ -1,5 +1,7 @@
 """Details of the feedback page that a reader would miss, or that a student could use."""
 
+from xml.etree import ElementTree
+
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output, new_raw_cell
 from test_feedback_page import (
@@ -86,12 +88,15 @@ def test_without_latex2mathml_formulas_stay_as_they_were_typed(monkeypatch):
         '<math><mi ID="a">x</mi></math>',
         '<math><mi onclick="a">x</mi></math>',
         '<math><mi id="a">x</mi></math>',
-        "<math><IMG></math>",
+        "<math><IMG/></math>",
+        "<math><annotation-xml/></math>",
+        '<math mathcolor="red;x"/>',
+        '<math width="1e9px"/>',
         "<math><b>x</b></math>",
     ],
 )
 def test_nothing_but_mathml_comes_out_whatever_is_made(monkeypatch, made):
-    monkeypatch.setattr(mathml, "convert", lambda *a, **k: made)
+    monkeypatch.setattr(mathml, "convert", lambda *a, **k: ElementTree.fromstring(made))
     assert as_mathml("x") is None
 
 

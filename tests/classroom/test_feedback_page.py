@@ -10,7 +10,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from grader.bootstrap import find_chromium
 from grader.checking import run_check
 from grader.classroom.engine.feedback import with_name, without_scripts
-from grader.classroom.feedback_page import feedback_page, summary, title_of
+from grader.classroom.feedback_page import BY_HAND, feedback_page, summary, title_of
 from grader.exercises import EXERCISES
 from grader.report import CHECK_MIME
 
@@ -105,6 +105,9 @@ def test_the_total_takes_lateness_off_and_is_never_below_zero(graded):
     assert f'<p class="total">{points:g} of {most} points</p>\n<table>' in feedback_page(whole, CHAPTER, "ana")
     assert f">{points - 1.5:g} of {most} points<" in feedback_page(whole, CHAPTER, "ana", 1.5)
     assert f">0 of {most} points<" in feedback_page(whole, CHAPTER, "ana", 100.0)
+    assert "1 point taken off because it came in late<" in feedback_page(whole, CHAPTER, "ana", 1.0)
+    late = feedback_page(whole, CHAPTER, "ana", 2.0, 7500.0)
+    assert "2 points taken off because it came in late (2 h 5 min after it was due)<" in late
 
 
 def test_points_by_hand_are_said_to_be_by_hand(graded):
@@ -118,6 +121,30 @@ def test_points_by_hand_are_said_to_be_by_hand(graded):
         (2.0, given),
         (EXERCISES[RIGHT].points + 1, given),
     ]
+
+
+@pytest.mark.parametrize(
+    "score, by_hand, extra, remark, above",
+    [
+        (4.0, None, 0.0, "", ""),
+        (5.0, None, 1.0, "1 point of extra credit", "1 point of extra credit"),
+        (4.0, 4.0, 0.0, BY_HAND, f"4 {BY_HAND} (the check below gave 4)"),
+        (
+            3.5, 3.0, 0.5, "points given by your instructor; 0.5 points of extra credit",
+            "3 points given by your instructor (the check below gave 4), and 0.5 points of extra credit",
+        ),
+        (1.0, None, 0.0, BY_HAND, "1 point given by your instructor (the check below gave 4)"),
+    ],
+)  # fmt: skip
+def test_what_an_instructor_gave_is_told_apart_from_what_the_check_gave(score, by_hand, extra, remark, above):
+    name = "log_softmax"
+    cell, report = judged(name, EXERCISES[name].reference)
+    assert report.points == 4
+    cell.metadata.nbgrader.update(score=score, by_hand=by_hand, extra=extra)
+    (row,) = summary(new_notebook(cells=[cell]))
+    assert (row.points, row.remark) == (score, remark)
+    page = feedback_page(new_notebook(cells=[cell]), CHAPTER, "ana")
+    assert f'<p class="by-hand">{above}</p>' in page if above else "by-hand" not in page.partition("</style>")[2]
 
 
 def test_what_stopped_a_check_is_said_where_there_is_no_report():
@@ -233,6 +260,8 @@ def test_raw_cells_are_text_and_empty_cells_nothing():
 def test_names_are_text_and_take_the_place_of_their_folders_name(page):
     named = with_name(page, "ana", 'Ana "<b>" Lee\u202e')
     assert '<p class="student"><bdi>Ana &quot;&lt;b&gt;&quot; Lee\u202e</bdi></p>' in named
+    left = with_name(page, "ana", "Ana", ["the cell 3 needs <x>.py"])
+    assert '<bdi>Ana</bdi></p>\n<p class="note">The cell 3 needs &lt;x&gt;.py. Only the notebook is' in left
     assert "<bdi>ana</bdi>" not in named and with_name(named, "nobody", "x") == named
     assert title_of("02_the_loss") == "Chapter 02: the loss" and title_of("x_y") == "x_y" and title_of("02") == "02"
 

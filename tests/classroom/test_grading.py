@@ -9,11 +9,13 @@ import shutil
 
 import pytest
 import students
+from nbformat.v4 import new_code_cell
 from nbgrader.api import Gradebook
 from typer.testing import CliRunner
 
 from grader import cli
 from grader.classroom.grading import GradingError, _alone, grade_class, without_scripts
+from grader.classroom.reports import write_report
 from grader.classroom.same_student import known_as
 from grader.exercises import EXERCISES
 from grader.judge.sandbox import why_not
@@ -228,11 +230,13 @@ def test_the_terminal_says_what_matters(graded):
 def test_nothing_to_grade_is_said(tmp_path):
     empty = tmp_path / "submitted"
     result = CliRunner().invoke(cli.app, ["grade", str(empty), "--work", str(tmp_path / "w")])
-    assert result.exit_code == 1 and "is not a folder" in result.output.replace("\n", " ")
+    assert result.exit_code == 1 and "is not there" in result.output.replace("\n", " ")
     empty.mkdir()
     result = CliRunner().invoke(cli.app, ["grade", str(empty), "--work", str(tmp_path / "w")])
     assert result.exit_code == 1 and "holds no submission" in result.output.replace("\n", " ")
     assert CliRunner().invoke(cli.app, ["grade", str(empty), "--chapter", "99_x"]).exit_code == 2
+    result = CliRunner().invoke(cli.app, ["grade", str(empty), "--work", str(tmp_path / "w"), "--chapter", "02"])
+    assert result.exit_code == 1 and "holds no submission" in result.output.replace("\n", " ")
 
 
 def test_one_grading_at_a_time(tmp_path):
@@ -251,9 +255,10 @@ def test_grades_by_hand_stay_and_need_a_look_only_when_the_work_has_changed(tmp_
     def by_hand(**columns):
         with Gradebook(f"sqlite:///{work}/gradebook.db") as gradebook:
             grade = gradebook.find_grade("log_softmax", CHAPTER, CHAPTER, "ana")
+            extra = gradebook.find_grade("sequence_logprob", CHAPTER, CHAPTER, "ana")
+            extra.extra_credit, extra.needs_manual_grade = 1.0, False
             for name, value in columns.items():
                 setattr(grade, name, value)
-            gradebook.find_grade("sequence_logprob", CHAPTER, CHAPTER, "ana").extra_credit = 1.0
             gradebook.db.commit()
 
     students.hand_in_one(submitted, "ana")
@@ -271,19 +276,46 @@ def test_grades_by_hand_stay_and_need_a_look_only_when_the_work_has_changed(tmp_
     assert scores["sequence_logprob"].result == "right, 1 point of extra credit"
 
     answers = {"log_softmax": students.NAIVE_LOG_SOFTMAX}
-    students._write(submitted, "ana", students.with_answers(answers, students.solved()))
+    answers["zero_variance_fraction"] = (
+        "def zero_variance_fraction(*given):\n    return globals()['grpo'].zero_variance_fraction(*given)"
+    )
+    changed = students.with_answers(answers, students.solved())
+    changed.cells.append(new_code_cell("import helpers"))
+    students._write(submitted, "ana", changed)
+    (submitted / "ana" / CHAPTER / "helpers.py").write_text("x = 1")
     third, scores = grade()
     assert third.state == "needs review" and third.fresh and scores["log_softmax"].points == 1.5
-    assert "given before it was graded anew" in third.reason
+    ran = "zero_variance_fraction: the finished zero_variance_fraction ran when the answer was tested"
+    assert ran in third.flags and len([score for score in third.scores if score.result == "right"]) >= 1
+    needs = "needs helpers.py, which was handed in beside the notebook and left behind"
+    page = third.feedback.read_text()
+    assert needs in third.reason and f"{needs}. Only the notebook is graded" in page
+    assert "1.5 points given by your instructor (the check below gave " in page
+    assert page.count("1 point of extra credit") == 2, "in the table and above the check"
+    assert "log_softmax has 1.5 points by hand, given before it was graded anew" in third.reason
+    assert "sequence_logprob has 1 point of extra credit, given before it was graded anew" in third.reason
 
     by_hand(manual_score=2.5, needs_manual_grade=False)  # saved again
     with Gradebook(f"sqlite:///{work}/gradebook.db") as gradebook:
         gradebook.add_student("Ana")
     fourth, scores = grade()
     assert fourth.state == "graded" and not fourth.fresh and scores["log_softmax"].points == 2.5
+    assert needs in fourth.reason, "somebody who has given points by hand has seen it"
     assert (work / "nbgrader_config.py").is_file(), "formgrader, started there, must grade as this does"
     assert known_as("Ana", work) == "ana", "nbgrader asks there before it grades a folder of that name"
-    assert "second student 'Ana'" in fourth.flags[0] and "second student" not in "".join(third.flags)
+    assert "second student 'Ana'" in "".join(fourth.flags) and "second student" not in "".join(third.flags)
+
+    write_report([fourth], tmp_path / "report")
+    by_hand(needs_manual_grade=True)  # as nbgrader leaves it when it grades the same work
+    assert grade()[0].state == "graded"
+    with Gradebook(f"sqlite:///{work}/gradebook.db") as gradebook:
+        gradebook.remove_student("Ana")
+    fifth, scores = grade(roster=["ANA"])
+    assert fifth.state == "graded" and scores["log_softmax"].points == 2.5
+    assert ran in fifth.flags and "second student" not in "".join(fifth.flags)
+    assert "called 'ana' in earlier gradings, whose grades came along" in fifth.reason
+    write_report([fifth], tmp_path / "report")
+    assert [page.name for page in (tmp_path / "report" / "feedback").iterdir() if list(page.iterdir())] == ["ANA"]
 
     arguments = ["grade", str(submitted), "--work", str(work), "--seed", "-3"]
     assert CliRunner().invoke(cli.app, arguments).exit_code == 2

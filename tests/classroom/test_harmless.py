@@ -60,6 +60,8 @@ def test_released_prose_is_ours_and_stays():
         ("[x](javascript:1) [y](JavaScript:2) vbscript:", "[x](java script:1) [y](Java Script:2) vb script:"),
         ("[x](java&#115;cript:1) &lt;b&gt;", "[x](java& #115;cript:1) & lt;b& gt;"),
         ("*R&D* $1 < 2$, $a &= b$, a <- b, <3", "*R&D* $1 < 2$, $a &= b$, a <- b, <3"),
+        (r"$\href{x}{y} \style{a}{b}\class1$ \\cssId", r"$\ href{x}{y} \ style{a}{b}\ class1$ \\ cssId"),
+        (r"$\styled \mathrm{style} \frac{a}{b}$", r"$\styled \mathrm{style} \frac{a}{b}$"),
     ],
 )  # fmt: skip
 def test_html_entities_and_scripts_become_text_and_formulas_stay(text, made):
@@ -82,3 +84,9 @@ def test_a_picture_that_was_not_taken_in_with_a_text_stops_no_page(text, shown):
     (cell,) = through(new_markdown_cell(text))
     page, _ = HTMLExporter().from_notebook_node(new_notebook(cells=[cell]))
     assert shown in page and 'src="attachment:' not in page.lower()
+
+
+def test_the_name_of_a_picture_ends_where_another_may_begin():
+    """So a long text is read once: no part of it is looked at from two beginnings."""
+    assert plain("![a![b](attachment:c)") == "![a(a picture was pasted here: b)"
+    assert "(a picture" not in plain("![a](attachment:b![c)")

@@ -14,7 +14,7 @@ import pytest
 import students
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output, new_raw_cell
 
-from grader.classroom import intake
+from grader.classroom import intake, intake_work
 from grader.classroom.intake import IntakeError, safe_id, take_in
 from grader.classroom.intake_files import files_in_folder
 from grader.classroom.seeds import check_seed, content_digest
@@ -128,7 +128,8 @@ def test_of_two_folders_with_one_name_neither_is_taken_for_the_other(klass, one,
         return
     assert "hold different notebooks of this chapter" in found[name].reason
     assert all(ascii(each)[:-1] in found[name].reason for each in (one, two))
-    other = klass.take(only=(OTHER,), source=source)[name]
+    both = klass.take(only=(CHAPTER, OTHER), source=source)
+    (other,) = [row for row in both if (row.student, row.chapter) == (name, OTHER)]
     assert other.state == "missing" and "are one name, written in two ways" in other.reason
 
 
@@ -365,6 +366,11 @@ def test_the_file_with_the_right_name_is_taken_and_the_others_are_named(klass):
         (b'{"nbformat": 4, "cells": [7]}', "cell 1, is no cell"),
         (b'{"nbformat": 4, "cells": [{"cell_type": "heading", "source": ""}]}', "'heading'"),
         (b'{"nbformat": 4, "cells": [{"cell_type": "code", "source": [1]}]}', "cell 1, has no text"),
+        (b'{"nbformat": 4, "cells": [{"cell_type": "code"}]}', "cell 1, has no text"),
+        (
+            b'{"nbformat": 4, "cells": [], "metadata": {"x": [' + b"[],{}," * 250_000 + b"1]}}",
+            "500,000 lists and objects",
+        ),
         (
             b'{"nbformat": 4, "cells": [{"cell_type": "code", "source": "' + b"1" * 500_001 + b'"}]}',
             "characters of code",
@@ -385,6 +391,7 @@ def test_strange_but_readable_cells_are_taken_as_far_as_they_are_texts(klass):
     cells = json.loads(RELEASED)["cells"]
     cells += [
         {"cell_type": "code", "source": ["a\n", "b"], "metadata": 7, "outputs": "none", "id": 5},
+        {"cell_type": "markdown", "source": None},
         {"cell_type": "code", "source": "'\ud800'", "metadata": {"nbgrader": {"grade_id": ["x"]}}},
     ]
     klass.put("ana/x.ipynb", json.dumps({"nbformat": 4, "cells": cells, "metadata": []}).encode())
@@ -468,8 +475,9 @@ def test_nothing_to_take_in_is_said(klass):
     klass.put("ana/x.ipynb", b"junk")
     with pytest.raises(IntakeError, match=r"Found: x\.ipynb is not a readable"):
         klass.take(only=())
-    with pytest.raises(IntakeError, match="is not a folder"):
-        klass.take(source=klass.folder / "nowhere")
+    (klass.folder / "class.rar").write_bytes(b"x")
+    with pytest.raises(IntakeError, match=r"is no folder and no \.zip file"):
+        klass.take(source=klass.folder / "class.rar")
 
 
 # Zip files
@@ -649,6 +657,20 @@ def test_the_notebooks_of_one_student_may_hold_only_so_much_in_all(klass, monkey
     klass.put(f"ben/{CHAPTER}/{NAME}")
     found = klass.take()
     assert "million characters in all" in found["ana"].reason and found["ben"].reason == ""
+
+
+def test_of_one_student_only_so_many_bytes_of_notebooks_are_read(klass, monkeypatch):
+    """Reading 200 notebooks of 20 MB each would take the better part of an hour."""
+    small = json.dumps({"nbformat": 4, "cells": [], "metadata": {"x": "y" * 1000}}).encode()
+    monkeypatch.setattr(intake_work, "MAX_READ", len(RELEASED) + 2 * len(small))
+    read, real = [], intake_work.read_cells
+    monkeypatch.setattr(intake_work, "read_cells", lambda data, name: read.append(name) or real(data, name))
+    klass.put(f"ana/{CHAPTER}/{NAME}")
+    klass.put("ana/more.zip", packed({f"{number}.ipynb": small for number in range(5)}))
+    klass.put(f"ben/{CHAPTER}/{NAME}")
+    found = klass.take()
+    assert "4.ipynb was not looked at" in found["ana"].reason and "hand in fewer" in found["ana"].reason
+    assert found["ana"].state == found["ben"].state == "found" and found["ben"].reason == "" and len(read) == 4
 
 
 def test_names_that_a_terminal_would_obey_are_written_out(klass):
@@ -899,3 +921,53 @@ def test_what_nobody_foresaw_costs_one_row(klass, monkeypatch):
     monkeypatch.setattr(intake, "rebuild", lambda *a: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
     with pytest.raises(OSError, match="full"):
         klass.take()
+
+
+def test_a_chapter_that_nobody_handed_in_is_no_class_of_missing_ones(klass):
+    klass.put(f"ana/{OTHER}/{OTHER}.ipynb", text(chapter=OTHER))
+    staged = klass.folder / "staging" / "earlier"
+    staged.mkdir(parents=True)
+    with pytest.raises(IntakeError, match=f"nobody handed in {CHAPTER}: what lies in .* is of {OTHER}"):
+        klass.take(roster=["ana", "ben"])
+    assert staged.is_dir(), "nothing may be touched"
+    klass.put("ben/work.ipynb", b"{no notebook")  # it may be of any chapter
+    assert {name: one.state for name, one in klass.take(roster=["ana", "ben"]).items()} == {
+        "ana": "missing", "ben": "failed",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("packing", ["folders", "zip"])
+def test_a_folder_whose_name_begins_with_a_dot_is_somebodys_if_there_is_a_notebook_in_it(klass, packing):
+    files = [(f".ana/{CHAPTER}/{NAME}", RELEASED), ("ben/work.ipynb", RELEASED), ("ben/.old/work.ipynb", text("x = 1"))]
+    litter = [(".ipynb_checkpoints/work.ipynb", RELEASED), (".settings/a.json", b"{}"), (".DS_Store", b"x")]
+    for path, data in files + litter:
+        klass.put(path, data)
+    source = packed(files + litter, klass.folder / "all.zip") if packing == "zip" else None
+    found = klass.take(source=source)
+    assert {name: (one.state, one.reason) for name, one in found.items()} == {
+        ".ana": ("found", ""),
+        "ben": ("found", "handed in as work.ipynb"),
+    }
+    assert found[".ana"].student_id.startswith("_.ana")
+
+
+def test_an_answer_that_begins_with_an_invisible_mark_is_python(klass):
+    base = students.with_answers({"log_softmax": "\ufeff" + students.NAIVE_LOG_SOFTMAX})
+    klass.put(f"ana/{CHAPTER}/{NAME}", nbformat.writes(base).encode())
+    assert klass.one().state == "found"
+    staged = nbformat.read(klass.folder / "staging" / "ana" / CHAPTER / NAME, 4)
+    (answer,) = [cell.source for cell in staged.cells if "np.exp(logits) / np.exp(logits)" in cell.source]
+    assert answer.startswith(students.NAIVE_LOG_SOFTMAX[:9])
+
+
+def test_a_year_that_cannot_be_written_again_is_no_time(klass):
+    klass.put(f"ana/{CHAPTER}/{NAME}")
+    klass.put(f"ana/{CHAPTER}/timestamp.txt", b"0999-01-01 10:00:00 UTC")
+    one = klass.one()
+    assert one.timestamp == "" and "timestamp.txt holds no time: '0999" in one.reason
+
+
+def test_what_is_not_there_is_said_to_be_missing(klass):
+    for name in ("hw2.zip", "nowhere"):
+        with pytest.raises(IntakeError, match=f"{name} is not there"):
+            klass.take(source=klass.folder / name)

@@ -9,7 +9,7 @@ from nbgrader.api import Gradebook
 from nbgrader.plugins import BasePlugin
 
 from grader.classroom.grading import GradingError, grade_class
-from grader.classroom.lateness import LatenessError, keep_policy, last_policy, policy_config, read_due
+from grader.classroom.lateness import LatenessError, keep_policy, last_policy, policy_config, read_due, untimed
 from grader.judge.sandbox import why_not
 
 CHAPTER = students.CHAPTER
@@ -58,7 +58,21 @@ def test_a_time_that_is_none_is_named():
         read_due("tomorrow", ALL)
 
 
-@pytest.mark.parametrize("policy", ["half", "no_such_module.Plugin"])
+@pytest.mark.parametrize(
+    "times, due, policy, says",
+    [
+        (["", ""], "2026-12-01", "none", "None of the submissions says when it came in (there is no timestamp.txt)"),
+        (["", "2026-12-01 10:00:00 UTC", ""], "", "zero", "2 of 3 do not say when"),
+        (["2026-12-01 10:00:00 UTC"], "2026-12-01", "zero", ""),
+        ([""], "", "none", ""),
+        ([], "2026-12-01", "zero", ""),
+    ],
+)
+def test_a_due_date_that_means_nothing_to_anybody_is_said(times, due, policy, says):
+    assert (says in untimed(iter(times), due, policy)) and bool(untimed(times, due, policy)) == bool(says)
+
+
+@pytest.mark.parametrize("policy", ["half", "no_such_module.Plugin", "os.system", "nbgrader.plugins.BasePlugin"])
 def test_policies_that_do_not_exist_are_named_before_anything_is_graded(tmp_path, policy):
     with pytest.raises(LatenessError, match=policy):
         policy_config(policy)

@@ -253,3 +253,113 @@ def test_a_cell_is_parsed_once_however_many_exercises_ask_about_it(monkeypatch):
 def test_only_an_unmarked_cell_may_be_part_of_an_answer():
     assert _one_answer({"half_answer", ""}, "half_answer") and _one_answer({"half_answer"}, "half_answer")
     assert not _one_answer({"half_answer", "other_answer"}, "half_answer") and not _one_answer({""}, "half_answer")
+
+
+ABC = ("a", "b", "c")
+MINE = {name: f"def {name}(x):\n    return '{name}'" for name in ABC}
+STUBS = {name: STUB.replace("half", name) for name in ABC}
+
+
+def release_of_three():
+    made = release()
+    del made.cells[2:]
+    for name in ABC:
+        made.cells += [
+            new_code_cell(STUBS[name], id=f"a{name}", metadata={"nbgrader": {"grade_id": f"{name}_answer", **ANSWER}}),
+            new_code_cell(f"check({name})", id=f"c{name}", metadata={"nbgrader": {"grade_id": name, **CHECK}}),
+        ]
+    return made
+
+
+def answer_to(name, source):
+    return Cell("code", source, f"{name}_answer", ANSWER)
+
+
+def check_of(name):
+    return Cell("code", f"check({name})", name, CHECK)
+
+
+ALL = "\n".join(MINE.values())
+THREE_STUBS = [one for n in ABC for one in (answer_to(n, STUBS[n]), check_of(n))]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [SETUP, code(ALL), *THREE_STUBS],
+        [SETUP, *THREE_STUBS, code(ALL)],
+        [SETUP, answer_to("a", ALL), check_of("a"), *THREE_STUBS[2:]],
+        [SETUP, answer_to("c", ALL), check_of("c"), answer_to("b", STUBS["b"]), check_of("b")],
+        [SETUP, code(ALL), *map(check_of, ABC)],
+        [code(f"import numpy as np\n{ALL}")],
+        [
+            SETUP,
+            answer_to("a", MINE["a"] + "\nprint(1)\n" + MINE["b"]),
+            check_of("b"),
+            answer_to("c", MINE["c"]),
+            check_of("c"),
+        ],
+        [
+            SETUP,
+            answer_to("b", ALL),
+            answer_to("b", STUBS["b"]),
+            answer_to("c", "def other():\n    pass"),
+            check_of("c"),
+        ],
+    ],
+)
+def test_functions_in_one_cell_answer_all_their_exercises(cells):
+    notebook, remarks = rebuild(cells, release_of_three())
+    nbformat.validate(notebook)
+    checked, names = {}, {}
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and cell.source.startswith("check("):
+            name = cell.source[6:-1]
+            checked[name] = names[name](0)
+        elif cell.cell_type == "code":
+            exec(cell.source.replace("import numpy as np", ""), names)
+    assert checked == {name: name for name in ABC}
+    marks = [cell.metadata.nbgrader.grade_id for cell in notebook.cells if "nbgrader" in cell.metadata]
+    assert sorted(marks) == sorted([*ABC, *(f"{name}_answer" for name in ABC)])
+    assert any("is graded there" in said for said in remarks)
+
+
+def test_an_exercise_with_an_answer_of_its_own_is_not_answered_by_another_cell():
+    cells = [SETUP, answer_to("a", ALL), check_of("a"), answer_to("b", "def b(x):\n    return 'own'"), check_of("b")]
+    notebook, remarks = rebuild(cells, release_of_three())
+    marked = {c.metadata.nbgrader.grade_id: c.source for c in notebook.cells if "nbgrader" in c.metadata}
+    assert "own" in marked["b_answer"] and marked["c_answer"].startswith("# c is written in the cell of a")
+    assert [said for said in remarks if "is graded there" in said] == [
+        "c was written in the cell a_answer, and is graded there"
+    ]
+
+
+def test_an_indented_cell_below_a_whole_function_is_a_cell_of_its_own():
+    order, marked, remarks = texts(SETUP, answer(), code("    def helper(x):\n        return x"), check())
+    assert marked["half_answer"] == GOOD and remarks == [] and order[2].startswith("    def helper")
+    _, marked, remarks = texts(
+        SETUP, answer("def half(x):\n    if x:\n        return x / 2"), code("    return 0"), check()
+    )
+    assert marked["half_answer"].endswith("return x / 2\n    return 0") and "were joined" in remarks[0]
+
+
+def test_parts_without_end_are_not_joined_without_end(monkeypatch):
+    read = []
+    monkeypatch.setattr(
+        "grader.classroom.repair._parses", lambda source: read.append(len(source)) or ast_parses(source)
+    )
+    for cells in (
+        [answer("def half(x):\n    y = 1"), *(answer(f"    y = {n}") for n in range(400))],
+        [answer("def half(x):\n    y = 1"), *(answer("    y = '" + "x" * 5_000 + "'") for n in range(40))],
+    ):
+        read.clear()
+        _, remarks = rebuild([SETUP, *cells, check()], release())
+        assert "the parts of the split cell half_answer were joined" in remarks
+        assert sum(read) < 3_000_000
+
+
+def ast_parses(source):
+    try:
+        return bool(ast.parse(source)) or True
+    except SyntaxError:
+        return False

@@ -1,8 +1,10 @@
 """What is read off a graded notebook and the gradebook: points by hand, extra credit, and what needs a review."""
 
+import pytest
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from grader.classroom.engine import results
 from grader.classroom.engine.gradebook import Entry, Grade
 from grader.classroom.engine.results import due_in, leaks_in, left_out_in, read_scores, trouble_in
 from grader.classroom.intake import Submission
@@ -111,11 +113,48 @@ def test_a_file_that_was_left_behind_and_is_needed_is_named():
     data = complains("FileNotFoundError", "[Errno 2] No such file or directory: 'data/run.csv'")
     assert left_out_in(data, ["data/run.csv"]) == [says.format("data/run.csv")]
     assert left_out_in(data, ["helpers.py"]) == left_out_in(module, []) == []
-    assert left_out_in(complains("ModuleNotFoundError", "No module named 'helpers2'"), ["helpers.py"]) == []
+    other = complains("ModuleNotFoundError", "No module named 'helpers2'")
+    assert left_out_in(other, ["helpers.py", "helpers", "helpers2/notes.txt"]) == []
     printed = new_notebook(
         cells=[new_code_cell("x()", outputs=[new_output("stream", text="No module named 'helpers'")])]
     )
     assert left_out_in(printed, ["helpers.py"]) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "run.csv not found.",  # as NumPy says it
+        "Dataset not found: /data/run.csv",
+        "no\nNo such file or directory: 'run.csv'\nat all",
+        "[Errno 2] No such file or directory: 'run.csv'" + "\nx" * 50_000,
+        "\nx" * 50_000 + "\n[Errno 2] No such file or directory: 'run.csv'",
+    ],
+    ids=["before", "behind", "in a line of many", "at the beginning of much", "at the end of much"],
+)
+def test_a_missing_file_is_named_wherever_the_error_says_it(text):
+    assert len(left_out_in(complains("FileNotFoundError", text), ["run.csv"])) == 1
+
+
+def test_a_file_that_another_line_names_is_not_missed():
+    assert left_out_in(complains("OSError", "a.csv not found\nwhile reading run.csv"), ["run.csv"]) == []
+    evidence = {"call": "f('run.csv')", "got": "KeyError: 'not found'"}
+    book = notebook(log_softmax=report("log_softmax", state="error in your code", parts=[{"evidence": evidence}]))
+    assert left_out_in(book, ["run.csv"]) == []
+
+
+def test_of_what_cells_put_out_only_so_much_is_read_for_missing_files(monkeypatch):
+    """A student's error may be millions of characters long, and there may be thousands of files and cells."""
+    long = "not found" * 100_000
+    for text in (long, long.replace("d", "d\n"), "\n".join([long] * 3)):
+        (error,) = complains("OSError", text).cells[0].outputs
+        lines = results._complaints(error)
+        assert (
+            sum(map(len, lines)) <= results.MAX_SAID + 100 and max(map(len, lines), default=0) <= results.MAX_LINE + 3
+        )
+    many = new_notebook(cells=[complains("E", f"here:\n{n}.csv not found").cells[0] for n in range(30)])
+    monkeypatch.setattr(results, "MAX_READ", 10 * len("1.csv not found"))
+    assert len(left_out_in(many, [f"{n}.csv" for n in range(30)])) == 10
 
 
 def test_a_file_that_a_function_needs_is_found_in_the_judges_report():

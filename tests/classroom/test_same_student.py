@@ -5,7 +5,7 @@ from nbgrader.api import Gradebook, MissingEntry
 
 from grader.classroom.engine.gradebook import _new_gradebook
 from grader.classroom.intake import Submission, safe_id
-from grader.classroom.same_student import SecondStudent, doubles, keep_names, known_as, refuse_second
+from grader.classroom.same_student import SecondStudent, doubles, keep_names, known_as, refuse_second, take_along
 
 CHAPTER = "02_advantages_and_logprobs"
 ROSTER = ["Zoë Lee", "ben", "Ana García"]
@@ -81,3 +81,45 @@ def test_who_had_another_name_in_an_earlier_grading_is_said(tmp_path):
     assert doubles(["zoe-0123"], FOUND) == {}
     (said,) = doubles(["zoe-0123"], FOUND, tmp_path)[safe_id("Zoë Lee")]
     assert "second student 'zoe-0123'" in said and "grade again with it" in said
+
+
+def _gradebook(work, **scores):
+    _new_gradebook(work)
+    gradebook = Gradebook(f"sqlite:///{work}/gradebook.db?timeout=5")
+    gradebook.add_assignment(CHAPTER)
+    gradebook.add_notebook(CHAPTER, CHAPTER)
+    gradebook.add_grade_cell("log_softmax", CHAPTER, CHAPTER, max_score=4, cell_type="code")
+    for student, score in scores.items():
+        gradebook.add_student(student)
+        gradebook.add_submission(CHAPTER, student)
+        gradebook.find_grade("log_softmax", CHAPTER, CHAPTER, student).manual_score = score
+    gradebook.db.commit()
+    return gradebook
+
+
+def test_grades_go_along_to_the_name_that_the_roster_has_now(tmp_path):
+    keep_names(tmp_path, [Submission("lee, zoe", "old", CHAPTER, "found"), *FOUND[1:]], {"u1": "ben"})
+    (tmp_path / "records" / "old").mkdir(parents=True)
+    for name in ("judged", "autograded", "feedback"):
+        (tmp_path / name / "old").mkdir(parents=True)
+    new = safe_id("Zoë Lee")
+    with _gradebook(tmp_path, old=3.0, ben=1.0, carla=2.0) as gradebook:
+        assert take_along(gradebook, FOUND, tmp_path) == {new: "old"}
+        assert sorted(student.id for student in gradebook.students) == sorted(["ben", "carla", new])
+        found = [
+            gradebook.find_grade("log_softmax", CHAPTER, CHAPTER, one).manual_score for one in (new, "ben", "carla")
+        ]
+        assert found == [3.0, 1.0, 2.0]
+        assert take_along(gradebook, FOUND, tmp_path) == {}
+    assert (tmp_path / "records" / new).is_dir() and not list(tmp_path.glob("[!r]*/old"))
+    assert known_as("old", tmp_path) == "", "nbgrader would make a second student of it"
+    assert known_as("u1", tmp_path) == "ben", "what --names said stays"
+
+
+def test_grades_stay_where_it_is_not_clear_whose_they_are(tmp_path):
+    with _gradebook(tmp_path, Ben=3.0, BEN=1.0) as gradebook:
+        assert take_along(gradebook, FOUND, tmp_path) == {}, "two who may be ben"
+        gradebook.remove_student("BEN")
+        gradebook.add_student("ben")
+        assert take_along(gradebook, FOUND, tmp_path) == {}, "ben has a place of his own"
+        assert gradebook.find_grade("log_softmax", CHAPTER, CHAPTER, "Ben").manual_score == 3.0

@@ -6,7 +6,7 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from grader.attacks import load_bank
 from grader.exercises import EXERCISES
 from grader.judge import flags as module
-from grader.judge.flags import flags
+from grader.judge.flags import RAN_FINISHED, flags
 
 bank = load_bank()
 PLACES = bank.Places(secret="s", out="o", root="r", work="w", mate="m", port="1")
@@ -83,6 +83,66 @@ def test_each_act_has_its_words_and_its_place(cell, words):
 )
 def test_what_students_do_anyway_is_not_flagged(cell):
     assert flags(notebook("x = 1", cell)) == ()
+
+
+OWN = "def log_softmax(x):\n    return x"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "assert np.allclose(log_softmax(x), grpo.log_softmax(x))",
+        "np.testing.assert_allclose(log_softmax(x), grpo.log_softmax(x))",
+        "print(grpo.log_softmax(x) - log_softmax(x))",
+        "1  # not os._exit, subprocess or grpo.log_softmax: see /proc/self and requests",
+    ],
+)
+def test_to_compare_with_a_finished_function_and_to_speak_of_it_is_not_flagged(after):
+    assert flags(notebook(f"{OWN}\n{after}")) == flags(notebook(OWN, after)) == ()
+
+
+def test_of_functions_in_one_cell_each_is_looked_at_by_itself():
+    def two(first):
+        made = notebook(f"{first}\ndef softmax_of(x):\n    return grpo.log_softmax(x)")
+        other = {"nbgrader": {"grade_id": "zero_variance_fraction", "solution": False, "grade": True, "points": 4}}
+        made.cells[0].source += "\ndef zero_variance_fraction(x):\n    return softmax_of(x)"
+        made.cells.append(new_code_cell("check(zero_variance_fraction)", metadata=other))
+        return flags(made)
+
+    assert two(OWN) == ()
+    assert "calls the finished log_softmax" in "".join(two("def log_softmax(x):\n    return grpo.log_softmax(x)"))
+
+
+def test_that_the_finished_function_ran_is_told_unless_it_was_told_already():
+    ran = new_output("execute_result", metadata={RAN_FINISHED: True}, data={"text/plain": "x"})
+    for answer, words in (
+        (
+            'def log_softmax(x):\n    return vars(tools)["log_softmax"](x)',
+            "log_softmax: the finished log_softmax ran when",
+        ),
+        (
+            "def log_softmax(x):\n    return grpo.log_softmax(x)",
+            "the answer log_softmax calls the finished log_softmax",
+        ),
+    ):
+        made = notebook(answer)
+        made.cells[-1].outputs = [ran]
+        (said,) = flags(made)
+        assert said.startswith(words)
+
+
+@pytest.mark.parametrize(
+    "after, words",
+    [
+        ("assert (kept := grpo.log_softmax)", "calls the finished log_softmax"),
+        ("assert (log_softmax := lambda x: grpo.log_softmax(x))", "calls the finished log_softmax"),
+        ("kept.append(grpo.log_softmax)", "calls the finished log_softmax"),
+        ('print("#", open("/proc/self/maps"))', "names files that are not its own"),
+        ("(\n# a comment\nsocket, 'ä'  # ü\n)", "tries the network"),
+    ],
+)
+def test_what_does_more_is(after, words):
+    assert words in "".join(flags(notebook(f"{OWN}\n{after}")))
 
 
 def test_an_answer_may_use_finished_functions_but_its_own():
@@ -164,8 +224,9 @@ DEEP = "import numpy as np\nif 0:\n  np" + ".a" * 500 + ".x=1\n"
         (DEEP, "replaces np.a.a"),
         ("x = y" + ".a" * 20_000, "could not be read for what it does"),
         ("x = " + "-" * 50_000 + "1", "could not be read for what it does"),
+        ("x = 1\n" * 10_001, "could not be read for what it does (TooLong)"),
     ],
-    ids=["deep target", "deep value", "deep signs"],
+    ids=["deep target", "deep value", "deep signs", "long"],
 )
 def test_a_cell_nested_too_deep_is_told_and_stops_nobody(cell, words):
     (found,) = flags(notebook("x = 1", cell))

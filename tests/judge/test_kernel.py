@@ -27,8 +27,16 @@ def test_cells_run_plots_draw_and_nothing_is_left_behind(monkeypatch):
     monkeypatch.setattr("grader.judge.kernel.PREFIX", mine)
     figure = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()"
     listing = "import os; print(os.getuid() != 0, os.listdir('/home'))"
-    (shown,), (picture,), (stopped,) = run(listing, figure, "open('/etc/shadow')")
+    plots = "%matplotlib widget\n%matplotlib agg\nprint(1)"
+    others = "%load_ext not_there\n%not_there\n%config NotThere\nimport os\nprint(2, os.environ['PIP_RETRIES'])"
+    local = "def f(mine):\n    %time print(mine)\nf(3)\n%time 1 / 0\nprint(4)"
+    (shown,), (plain,), (said,), (timed,), (picture,), (stopped,) = run(
+        listing, plots, others, local, figure, "open('/etc/shadow')"
+    )
     assert shown == "True ['student']\n"
+    assert plain == "1\n"
+    assert "2 0\n" in said and said.count("the cell goes on without it") == 3 and "'not_there'" in said
+    assert "3\n" in timed and "division by zero" in timed and "4\n" not in timed
     assert "image/png" in picture
     assert "shadow" in stopped
     assert glob.glob(f"/tmp/{mine}*") == []

@@ -9,8 +9,10 @@ from dataclasses import replace
 import pytest
 
 from grader.judge import sandbox
+from grader.judge import watch as module
+from grader.judge.kernel import remove
 from grader.judge.sandbox import MB, Limits, wrap
-from grader.judge.watch import Use, Watch, kill, processes_of, size_of, too_much, use_of
+from grader.judge.watch import MAX_DEPTH, Use, Watch, kill, processes_of, size_of, too_deep, too_much, use_of
 
 needs_box = pytest.mark.skipif(bool(sandbox.why_not()), reason=f"no sandbox here: {sandbox.why_not()}")
 needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -142,3 +144,40 @@ def test_empty_files_and_folders_count_too(tmp_path):
         (tmp_path / str(number) / "empty").touch()
     (tmp_path / "link").symlink_to("/usr/bin/python3")
     assert 40 * 4096 <= size_of(tmp_path) < 1 * MB
+
+
+def fold(folder, depth):
+    """Make folders in folders, deeper than a path can be long."""
+    at = os.open(folder, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("x" * 50, dir_fd=at)
+        below = os.open("x" * 50, os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
+
+
+@needs_proc
+def test_folders_in_folders_without_end_are_too_many_and_can_be_removed(tmp_path):
+    (tmp_path / "flat").mkdir()
+    fold(tmp_path / "flat", MAX_DEPTH)
+    assert not too_deep(tmp_path / "flat") and not too_deep(tmp_path / "gone")
+    fold(tmp_path, 1200)
+    assert too_deep(tmp_path) and too_deep(tmp_path / ("x" * 50))
+    (tmp_path / "link").symlink_to(tmp_path / ("x" * 50))
+    remove(tmp_path / "link")
+    remove(tmp_path / ("x" * 50))
+    assert sorted(os.listdir(tmp_path)) == ["flat", "link"], "what a link leads to is none of its business"
+
+
+@needs_proc
+@pytest.mark.parametrize("fault", ["deep", "broken"])
+def test_a_box_that_cannot_be_watched_is_killed(tmp_path, monkeypatch, fault):
+    box = subprocess.Popen([sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"])
+    if fault == "deep":
+        fold(tmp_path, MAX_DEPTH + 1)
+    else:
+        monkeypatch.setattr(module, "use_of", lambda *words: 1 / 0)
+    with Watch(box.pid, ROOMY, tmp_path, pause=0.02) as watch:
+        assert box.wait(timeout=20) < 0
+    assert ("8 deep beside the kernel's sockets" if fault == "deep" else "(ZeroDivisionError)") in watch.reason

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import sqlite3
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -34,8 +34,8 @@ from grader.paths import SOLUTIONS
 class Grade:
     """What the gradebook holds about one exercise: the judge's points, those given by hand, and what counts.
 
-    `extra` are points of extra credit, on top of either. `open` is set where somebody has to look at it (again):
-    nbgrader sets it when work that has points by hand is graded anew, formgrader clears it when it saves a score.
+    `extra` are points of extra credit, on top of either. `open` is set where somebody has to look at it (again), see
+    `engine.by_hand`.
     """
 
     auto: float | None
@@ -47,7 +47,10 @@ class Grade:
 
 @dataclass(frozen=True)
 class Entry:
-    """What the gradebook holds about one submission. `late` is in seconds, `penalty` in points."""
+    """What the gradebook holds about one submission. `late` is in seconds, `penalty` in points.
+
+    `comments` are those that stand by the cells, `remarks` only what somebody has written there by hand.
+    """
 
     grades: dict[str, Grade]
     comments: dict[str, str]
@@ -55,11 +58,14 @@ class Entry:
     penalty: float = 0.0
     handed_in: str = ""
     due: str = ""
+    remarks: dict[str, str] = field(default_factory=dict)
 
     def shown(self) -> dict:
         """Return what a feedback page shows of it."""
         grades = {name: {**asdict(grade), "open": False} for name, grade in self.grades.items()}
-        return {**asdict(self), "grades": grades, "handed_in": "", "due": ""}
+        shown = {**asdict(self), "grades": grades, "handed_in": "", "due": ""}
+        del shown["remarks"]  # they stand among the comments
+        return shown
 
 
 def grading_api(settings: Settings) -> NbGraderAPI:
@@ -162,20 +168,6 @@ def autograde(api: NbGraderAPI, submission: Submission, work: Path) -> str:
     return last.replace(str(work.resolve()), "").replace(str(work), "")[:300]
 
 
-def settle_again(gradebook: Gradebook, submission: Submission, before: Entry) -> None:
-    """Clear the marks that nbgrader has set on grades by hand although nothing has changed since they were given.
-
-    Args:
-        before: what the gradebook held of the same work before it was graded anew.
-    """
-    notebook = gradebook.find_submission_notebook(submission.chapter, submission.chapter, submission.student_id)
-    for grade in notebook.grades:
-        known = before.grades.get(grade.name)
-        if known and known.manual is not None and not known.open and known.auto == grade.auto_score:
-            grade.needs_manual_grade = False
-    gradebook.db.commit()
-
-
 def entry_of(gradebook: Gradebook, submission: Submission) -> Entry | None:
     """Return what the gradebook holds about a submission now, or None."""
     chapter, student = submission.chapter, submission.student_id
@@ -192,6 +184,7 @@ def entry_of(gradebook: Gradebook, submission: Submission) -> Entry | None:
         notebook.late_submission_penalty or 0.0,
         _iso(whole.timestamp),
         _iso(whole.duedate),
+        {comment.name: comment.manual_comment for comment in notebook.comments if comment.manual_comment},
     )
 
 
@@ -205,5 +198,4 @@ def _iso(when: datetime | None) -> str:
 
 __all__ = [
     "Entry", "Grade", "ReleaseError", "Unusable", "autograde", "enter_chapter", "entry_of", "grading_api", "set_due",
-    "settle_again",
 ]  # fmt: skip

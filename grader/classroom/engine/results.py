@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from nbformat import NotebookNode
 
 from grader.classroom.cells import cell_name
 from grader.classroom.intake import Submission
+from grader.classroom.intake_notebook import exercise_of
 from grader.classroom.preprocessors import (
     KERNEL_DIED,
     NOT_A_FUNCTION,
@@ -25,6 +26,11 @@ from grader.classroom.preprocessors import (
 from grader.classroom.states import Score
 from grader.exercises import EXERCISES
 from grader.report import CHECK_MIME
+
+LEFT_BEHIND = "which was handed in beside the notebook and left behind"
+# What Python and NumPy say of a file that is not there, and how much of what a student's cells put out is read for it.
+NO_FILE, NO_MODULE = ("No such file or directory", "not found"), re.compile(r"No module named \W{0,4}(\w+)")
+MAX_SAID, MAX_LINE, MAX_READ = 20_000, 2_000, 100_000  # characters of an output, of a line, of a notebook
 
 if TYPE_CHECKING:
     from grader.classroom.engine.gradebook import Entry
@@ -94,33 +100,41 @@ def left_out_in(notebook: NotebookNode, left: Sequence[str]) -> list[str]:
     Args:
         left: those files, as paths seen from the notebook's folder.
     """
-    needed = {name: _missed(name) for name in left}
-    found = []
+    found, unread = [], MAX_READ
     for index, cell in enumerate(notebook.cells):
-        said = "\n".join(map(_complaint, cell.get("outputs", [])))
-        found += [
-            f"{cell_name(notebook.cells, index)} needs {name}, which was handed in beside the notebook and left behind"
-            for name, missed in needed.items()
-            if said and missed.search(said)
-        ]
+        lines = [line for output in cell.get("outputs", []) for line in _complaints(output)]
+        said = "\n".join(lines)[:unread]
+        unread -= len(said)
+        if said:
+            files = "\n".join(line for line in said.splitlines() if any(words in line for words in NO_FILE))
+            modules = set(NO_MODULE.findall(said))
+            missed = [name for name in left if PurePosixPath(name).name in files or _module_of(name) in modules]
+            where = cell_name(notebook.cells, index) if missed else ""
+            found += [f"{where} needs {name}, {LEFT_BEHIND}" for name in missed]
     return found
 
 
-def _missed(name: str) -> re.Pattern:
-    """What Python says where the file is not there: of a module, or of a file of this name."""
+def _module_of(name: str) -> str:
     path = PurePosixPath(name)
-    says = [rf"(?:No such file or directory|not found)[^\n]*{re.escape(path.name)}"]
-    if path.suffix == ".py":
-        says.append(rf"No module named .{{0,4}}{re.escape(path.parts[0].removesuffix('.py'))}\b")
-    return re.compile("|".join(says))
+    return path.parts[0].removesuffix(".py") if path.suffix == ".py" else ""
 
 
-def _complaint(output: NotebookNode) -> str:
-    """Return what an output says of an error: the cell's own, or the one that the judge reports of the function."""
-    if output.output_type == "error":
-        return f"{output.ename}: {output.evalue}"
+def _complaints(output: NotebookNode) -> list[str]:
+    """Return the lines in which an output says that something is not there: it is the error of the cell itself, or the
+    one that the judge reports of the function. A long text is read at both ends, as is a long line in it."""
     report = output.get("data", {}).get(CHECK_MIME)
-    return json.dumps(report, ensure_ascii=False) if report else ""
+    if output.output_type == "error":
+        said = f"{output.ename}: {_ends(output.evalue, MAX_SAID)}"
+    elif report:  # each text of it stands on lines of its own
+        said = _ends(json.dumps(report, ensure_ascii=False, indent=0).replace("\\n", "\n"), MAX_SAID)
+    else:
+        return []
+    lines = said.splitlines()
+    return [_ends(line, MAX_LINE) for line in lines if NO_MODULE.search(line) or any(w in line for w in NO_FILE)]
+
+
+def _ends(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most // 2]} … {text[-(most // 2) :]}"
 
 
 def leaks_in(notebook: NotebookNode) -> list[str]:
@@ -149,6 +163,7 @@ class Reading:
 def read_scores(one: Submission, notebook: NotebookNode, entry: Entry) -> Reading:
     """Read each exercise's result: what happened from the notebook, the points from the gradebook."""
     cells, scores, review, notes, by_hand, lost = cells_by_id(notebook), [], [], [], set(), set()
+    said = _remarks_by_exercise(entry.remarks)
     for exercise in due_in(one.chapter):
         result, mistake = result_of(exercise.name, cells)
         if result.startswith("failed") or cut_short(cells.get(exercise.name)):
@@ -173,10 +188,27 @@ def read_scores(one: Submission, notebook: NotebookNode, entry: Entry) -> Readin
             review.append(f"{exercise.name}: {result}")
         if grade is not None and grade.extra:
             extra = f"{grade.extra:g} point{'' if grade.extra == 1 else 's'} of extra credit"
-            notes.append(f"{exercise.name} has {extra}")
+            if grade.open and grade.manual is None:
+                review.append(
+                    f"{exercise.name} has {extra}, given before it was graded anew: save it again in formgrader"
+                )
+            else:
+                notes.append(f"{exercise.name} has {extra}")
             result = result if points is None else f"{result}, {extra}"
-        scores.append(Score(one.student, one.chapter, exercise.name, points, exercise.points, result, mistake))
+        words = (result, mistake, said.pop(exercise.name, ""))
+        scores.append(Score(one.student, one.chapter, exercise.name, points, exercise.points, *words))
+    notes += [f"the comment on {name} stands on the feedback page alone" for name in said]
     return Reading(tuple(scores), tuple(review), tuple(notes), bool(by_hand) and lost <= by_hand)
+
+
+def _remarks_by_exercise(remarks: Mapping[str, str]) -> dict[str, str]:
+    """Join what somebody has written to the cells of each exercise, without empty lines at its ends."""
+    found: dict[str, list[str]] = {}
+    for cell, text in remarks.items():
+        # All line ends become one kind: a lone \r would break the report's CSV files.
+        lines = [line.rstrip() for line in text.strip().splitlines()]
+        found.setdefault(exercise_of(cell), []).extend(lines)
+    return {name: "\n".join(lines) for name, lines in found.items() if lines}
 
 
 def cut_short(check: NotebookNode | None) -> bool:

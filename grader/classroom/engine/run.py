@@ -19,7 +19,7 @@ from nbformat import NotebookNode
 from nbgrader.apps.api import NbGraderAPI
 from sqlalchemy.exc import SQLAlchemyError
 
-from grader.classroom.engine import gradebook
+from grader.classroom.engine import by_hand, gradebook
 from grader.classroom.engine.gradebook import Entry
 from grader.classroom.engine.pool import Pool, Task
 from grader.classroom.engine.records import (
@@ -36,7 +36,7 @@ from grader.classroom.engine.results import due_in, leaks_in, left_out_in, no_sc
 from grader.classroom.engine.trouble import Unusable, is_full, trouble_with
 from grader.classroom.intake import STAMP, Submission
 from grader.classroom.preprocessors import content_digest
-from grader.classroom.same_student import doubles
+from grader.classroom.same_student import doubles, take_along
 from grader.classroom.states import NOT_YET, Graded
 from grader.classroom.unscored import leave_no_zero
 from grader.classroom.whole import write_whole
@@ -72,6 +72,7 @@ class Run:
         """Grade until everything has its row, or until `stopped` says so. `api` knows the chapters."""
         self.api = api
         with api.gradebook as self.book:
+            self.formerly = take_along(self.book, self.found, self.work)
             self.doubles = doubles([student.id for student in self.book.students], self.found, self.work)
             while len(self.rows) < len(self.found) and not stopped():
                 self._give(pool)
@@ -80,8 +81,13 @@ class Run:
                 for answer in pool.wait(0.0 if self.to_settle else 0.2) if pool.busy() else ():
                     self._take(answer)
                 progress(len(self.rows), len(self.found), self._now(pool))
-            while self.to_settle:  # only where it was stopped: what an earlier grading did is no less done for that
-                self._settle(self.to_settle.popleft(), known_only=True)
+            # Only where it was stopped: what an earlier grading did is no less done for that.
+            self.to_settle += [n for n in range(len(self.found)) if n not in self.rows and n not in self.to_settle]
+            while self.to_settle:
+                number = self.to_settle.popleft()
+                if self._judged(number).get("key") == self.keys.get(number):
+                    self.fresh.discard(number)
+                    self._settle(number, known_only=True)
             for row in self.rows.values():
                 if row.state in ("failed", "missing"):
                     leave_no_zero(self.book, row.submission.chapter, row.submission.student_id)
@@ -136,7 +142,7 @@ class Run:
             what, number = ("page", self.to_show.popleft()) if self.to_show else ("judge", self.to_judge.popleft())
             one = self.found[number]
             task = {"do": what, "number": number, "chapter": one.chapter}
-            task |= {"student": one.student_id, "name": one.student}
+            task |= {"student": one.student_id, "name": one.student, "left": one.left}
             if what == "judge":
                 last = self.tries.get((what, number), 0) == TRIES - 1
                 task |= {"key": self.keys[number], "preload": preload(one.chapter), "last": last}
@@ -180,16 +186,20 @@ class Run:
                 return
             self.fresh.add(number)
             path.unlink(missing_ok=True)  # it would be believed if nbgrader got no further than half its way
-            before = entry if record.get("content") == one.digest else None
+            known = by_hand.settled(entry, record, one.digest)
             problem = gradebook.autograde(self.api, one, self.work)
             if problem:
                 self._fail(number, problem)
                 return
-            if before is not None:
-                gradebook.settle_again(self.book, one, before)
+            by_hand.mark(self.book, one, known)
             entry = gradebook.entry_of(self.book, one)
-        shown = hashlib.sha256(json.dumps([judged.get("key"), entry.shown()], sort_keys=True).encode()).hexdigest()
+        elif by_hand.mark(self.book, one, by_hand.settled(entry, record, one.digest)):  # nbgrader graded meanwhile
+            entry = gradebook.entry_of(self.book, one)
+        shows = json.dumps([judged.get("key"), entry.shown(), one.left], sort_keys=True)
+        shown = hashlib.sha256(shows.encode()).hexdigest()
         if record.get("shown") == shown and has_text(self._page(number)) and number not in self.fresh:
+            if record.get(by_hand.RECORDED) != by_hand.given(entry):
+                self._record(number, entry, shown)
             self._row(number, entry, page=self._page(number))
         else:
             self.shown[number] = (entry, shown)
@@ -220,6 +230,7 @@ class Run:
     def _record(self, number: int, entry: Entry, shown: str) -> None:
         one = self.found[number]
         data = {"graded": self._graded(number, entry), "shown": shown, "content": one.digest}
+        data[by_hand.RECORDED] = by_hand.given(entry)
         write_whole(record_path(self.work, one.student_id, one.chapter), json.dumps(data, indent=1) + "\n")
 
     def _fail(self, number: int, problem: str) -> None:
@@ -233,20 +244,22 @@ class Run:
         if notebook is None:
             raise OSError(f"the graded notebook of {one.student_id} cannot be read")
         read = read_scores(one, notebook, entry)
-        trouble = trouble_in(notebook)
         # Points by hand for all that it cost: somebody has seen it.
-        review = [*([] if read.settled else [trouble]), *read.review, *left_out_in(notebook, one.left)]
-        review = list(filter(None, [*review, "" if page else "no feedback page could be made"]))
+        trouble = [*filter(None, [trouble_in(notebook)]), *left_out_in(notebook, one.left)]
+        review = [*([] if read.settled else trouble), *read.review]
+        review += [] if page else ["no feedback page could be made"]
         late = one.late and not entry.late and "the learning platform says that it came in late"
         twice = self.doubles.get(one.student_id, ())
         remarks = [*one.flags, *twice, *review, *filter(None, [late]), *leaks_in(notebook)]
         found, unseen = self._flags(notebook, remarks)
+        formerly = self.formerly.get(one.student_id, "")
+        came = f"called {formerly!r} in earlier gradings, whose grades came along" if formerly else ""
         review += [unseen] if unseen else []
-        seen = trouble if read.settled else ""
+        seen = trouble if read.settled else []
         self.rows[number] = Graded(
             one,
             "needs review" if review else "graded",
-            "; ".join(filter(None, [one.reason, *review, seen, *read.notes])),
+            "; ".join(filter(None, [one.reason, *review, *seen, *read.notes, came])),
             read.scores,
             page,
             late=entry.late,
@@ -254,6 +267,7 @@ class Run:
             seconds=judged.get("seconds", 0.0),
             flags=found,
             fresh=number in self.fresh,
+            formerly=formerly,
         )
 
     def _flags(self, notebook: NotebookNode, remarks: list[str]) -> tuple[tuple[str, ...], str]:

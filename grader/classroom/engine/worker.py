@@ -25,6 +25,7 @@ from jupyter_core.utils import run_sync
 
 from grader.classroom.engine.feedback import feedback_config, with_name, without_places
 from grader.classroom.engine.records import Settings, judged_path, read_notebook
+from grader.classroom.engine.results import left_out_in
 from grader.classroom.engine.trouble import is_full
 from grader.classroom.nbgrader_api import course_api, course_config, in_work_folder
 from grader.classroom.preprocessors import CourseExecute
@@ -157,7 +158,10 @@ class Worker:
         page = self.work / "feedback" / task["student"] / task["chapter"] / f"{task['chapter']}.html"
         if not outcome["success"] or not page.is_file():
             return {"problem": f"no feedback page could be made: {outcome.get('error', '').strip()[-200:]}"}
-        text = with_name(without_places(page.read_text(encoding="utf-8"), PLACES), task["student"], task["name"])
+        graded = self.work / "autograded" / task["student"] / task["chapter"] / f"{task['chapter']}.ipynb"
+        left_out = left_out_in(read_notebook(graded), task["left"]) if task["left"] else []
+        text = without_places(page.read_text(encoding="utf-8"), PLACES)
+        text = with_name(text, task["student"], task["name"], left_out)
         write_whole(page, text)
         return {}
 
