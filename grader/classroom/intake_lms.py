@@ -157,6 +157,8 @@ def _people(tops: dict[str, list[File]], place: str) -> Iterator[HandedIn]:
             elif not alone:
                 one.files += [file.below(1) for file in files]
             elif kind == ".zip" or files[0].problem:
+                if packed := [file.path.name for file in one.files if file.path.suffix.lower() == ".zip"]:
+                    one.remarks.append(_two_of_one_name([top, *packed]))
                 one.files.append(files[0])
             else:
                 one.problems.append(f"{top} lies outside a student's folder; put it into STUDENT/CHAPTER/")

@@ -1,7 +1,6 @@
 """What a student's Markdown may put onto a page: known tags with known attributes, whatever was typed."""
 
 import re
-from html import unescape
 from html.parser import HTMLParser
 
 import nbformat
@@ -109,9 +108,8 @@ def test_what_markdown_makes_is_known(html):
     "html",
     [
         "<script>", "<P>", '<p id="x">', "<p\tid=x>", '<p/style="x">', "<p", "a < b", "<!-- -->", "<![CDATA[",
-        "<?x?>", "</p id>",
-        '</td style="text-align:left">', '<mtext/style="x">', '<mi href="x">', "<annotation-xml>", "<semantics>",
-        '<img onerror="x">', '<p class="total">', '<span class="total">', '<div class="comment">',
+        "<?x?>", "</p id>", '</td style="text-align:left">', '<mtext/style="x">', '<mi href="x">', "<annotation-xml>",
+        "<semantics>", '<img onerror="x">', '<p class="total">', '<span class="total">', '<div class="comment">',
         '<td style="position:fixed">', '<td style="text-align:left;x">', '<a href="javascript:x">',
         '<a href="java&#9;script:x">', '<a href="JAVA&#x0A;SCRIPT&colon;x">', '<a href=" data:text/html,x">',
         '<a href="vbscript:x/">', '<img src="data:image/svg+xml;x">', "<details open>", '<input type="text">',
@@ -130,4 +128,4 @@ def test_a_text_that_became_more_than_known_tags_is_shown_as_it_was_typed(monkey
 def test_every_known_attribute_is_one_that_paints_nothing_elsewhere():
     names = {name for attributes in TAGS.values() for name in attributes}
     assert not names & {"id", "name", "background", "action", "formaction", "srcset", "target", "ping"}
-    assert not [name for name in names if name.startswith("on")] and unescape("&colon;") == ":"
+    assert not [name for name in names if name.startswith("on")]

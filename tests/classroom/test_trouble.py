@@ -169,6 +169,14 @@ def test_each_trouble_has_a_sentence_that_says_what_to_do(tmp_path, error, words
     assert ("goes on from here" in said) != ("move it away" in said)
 
 
+def test_a_gradebook_that_is_empty_is_not_taken_for_a_new_one(ungraded):
+    path = ungraded / "grading" / "gradebook.db"
+    path.write_bytes(b"")
+    with pytest.raises(GradingError, match=r"gradebook\.db cannot be used \(it is empty\); move it away"):
+        grade_class(ungraded / "submitted", ungraded / "grading", seed=5, sandbox=SANDBOX)
+    assert path.stat().st_size == 0
+
+
 def test_a_gradebook_that_may_only_be_read(ungraded, class_of_two, monkeypatch):
     path, said = ungraded / "grading" / "gradebook.db", "attempt to write a readonly database"
     with Gradebook(f"sqlite:///{path}") as book:

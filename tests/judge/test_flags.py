@@ -29,7 +29,9 @@ def test_honest_work_is_not_flagged(one):
     assert flags(one.notebook(PLACES)) == ()
 
 
-@pytest.mark.parametrize("one", [one for one in bank.ATTACKS if one.flagged], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "one", [one for one in bank.ATTACKS if one.flagged and one.name[:4] != "ran-"], ids=lambda one: one.name
+)
 def test_what_no_check_can_see_is_flagged(one):
     assert flags(one.notebook(PLACES))
 

@@ -91,6 +91,8 @@ def _new_gradebook(work: Path) -> None:
     """Make an empty gradebook, unless there is one; it appears whole, with both courses that nbgrader looks for."""
     path = work / "gradebook.db"
     if path.exists():
+        if not path.stat().st_size:
+            raise Unusable("it is empty")
         return
     new = work / f".gradebook-{os.getpid()}.db"
     try:

@@ -101,6 +101,25 @@ for number in range(300):
     time.sleep(0.02)
 """
 
+FOLDERS = """
+import os, sys, time
+
+at = os.open(os.path.dirname(sys.argv[sys.argv.index("-f") + 1]), os.O_RDONLY)
+for number in range(1500):
+    os.mkdir("x" * 60, dir_fd=at)
+    below = os.open("x" * 60, os.O_RDONLY, dir_fd=at)
+    os.close(at)
+    at = below
+time.sleep(2)
+"""
+
+LONG_ERROR = """
+raise FileNotFoundError("No such file or directory: " + "not found, not found, " * 60_000 + "nothing.csv")
+"""
+
+# Each name before a dot was looked up once a dot.
+CHAINS = "x = 1\nif x > 1:\n    " + "x" + ".a" * 700 + "\n"
+
 OUTPUT = """
 for _ in range(100):
     print("5 of 5 points " * 70_000)
@@ -206,6 +225,10 @@ BATCH = [
     cell("many-files", "disk full", "20,000 folders", MANY_FILES),
     cell("sockets-folder-full", "disk full", "300 MB into the folder that the judge shares with the box", SOCKETS_FULL,
          states=("needs review",)),
+    cell("folders-without-end", "disk full", "1,500 folders in folders beside the judge's sockets", FOLDERS,
+         states=("needs review",)),
+    cell("error-without-end", "output", "an error of a megabyte about a missing file", LONG_ERROR),
+    cell("chains-without-end", "time", "chains of dots that take long to follow", CHAINS * 40),
     cell("output-100-mb", "output", "prints 100 MB", OUTPUT, place="start"),
     cell("output-lines", "output", "60,000 lines, half of them to standard error", OUTPUT_LINES),
     cell("output-displays", "output", "3,000 displays with scripts", DISPLAYS),

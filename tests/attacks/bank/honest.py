@@ -18,6 +18,7 @@ from .making import (
     EVERYTHING,
     Submission,
     cell_of,
+    solutions,
 )
 
 ONE = {
@@ -216,6 +217,23 @@ def checks_called_often(notebook) -> None:
         notebook.cells.insert(notebook.cells.index(cell), new_code_cell(f"print({cell.source})"))
 
 
+def all_in_one_cell(notebook) -> None:
+    """All functions in one cell of its own; the marked cells are as they were released."""
+    notebook.cells.insert(1, new_code_cell("\n\n\n".join(solutions(CHAPTER_2).values())))
+
+
+def merged_cells(notebook) -> None:
+    """Two exercises merged into one cell, with the check between them."""
+    first, check, second = notebook.cells[1:4]
+    first.source = "\n\n".join(cell.source for cell in (first, check, second))
+    del notebook.cells[2:4]
+
+
+def marks_lost(notebook) -> None:
+    """One cell without marks holds everything, as a script that became a notebook."""
+    notebook.cells = [new_code_cell("\n\n".join(cell.source for cell in notebook.cells))]
+
+
 def own_cells_only(notebook) -> None:
     """Everything but the first cell and the exercises thrown away, and a title put on top."""
     kept = [cell for cell in notebook.cells if grade_id_of(cell) or "import numpy" in cell.source]
@@ -270,6 +288,12 @@ BATCH = [
     right("honest-split", "an answer split in two cells with the same marks", change=helper_split),
     right("honest-no-setup", "the first cell rewritten", change=setup_lost),
     right("honest-checks", "check() called in cells of its own", change=checks_called_often),
+    right("honest-one-cell", "all functions in one cell, the marked cells left alone", solved=False,
+          change=all_in_one_cell),
+    right("honest-merged", "two exercises merged into one cell", change=merged_cells),
+    right("honest-script", "one cell without marks that holds everything", change=marks_lost),
+    right("honest-widget", "a magic for another editor above an answer",
+          answers={SOFTMAX: "%matplotlib widget\n" + solutions(CHAPTER_2)[SOFTMAX]}),
     right("honest-bare", "everything but the exercises thrown away", whole=True, change=own_cells_only),
     right("honest-3", "where, recursion, loops in chapter 03", CHAPTER_3, THREE),
     right("honest-3-solution", "chapter 03 with notes between the cells", CHAPTER_3, change=notes_everywhere),

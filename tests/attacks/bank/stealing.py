@@ -398,5 +398,14 @@ BATCH = [
                answers={TARGET: THROUGH, "zero_variance_fraction":
                         solutions(CHAPTER_2)["zero_variance_fraction"] + f"\n\n{HELPER}"},
                deserves={TARGET: 4.0, "zero_variance_fraction": 4.0}, flagged=True, states=ANY),
+    shortcut("ran-part", "takes a module of grpo's for a value",
+             "def log_softmax(logits):\n    return part.log_softmax(logits)",
+             cells=(("start", "part = grpo.logprobs"),)),
+    shortcut("ran-main", "finds grpo in the notebook's own module",
+             "from __main__ import grpo as tools\n\ndef log_softmax(logits):\n    return tools.log_softmax(logits)"),
+    shortcut("ran-globals", "finds grpo among the global names",
+             "def log_softmax(logits):\n    return globals()['grpo'].log_softmax(logits)"),
+    shortcut("ran-timed", "keeps the finished function by way of a magic that IPython reads",
+             "def log_softmax(logits):\n    return mine(logits)", cells=(("start", "mine = %time grpo.log_softmax"),)),
     shortcut("reference", "takes the exercise's reference out of the grader", BY_REFERENCE),
 ]  # fmt: skip
