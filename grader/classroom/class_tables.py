@@ -71,7 +71,7 @@ def _lateness(one: Graded) -> str:
 def _names(missing: Sequence[Graded]) -> str:
     names = [one.submission.student for one in missing]
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(names[:MOST_NAMES]) + more
+    return "; ".join(names[:MOST_NAMES]) + more  # a name may hold a comma
 
 
 def exercise_table(graded: Sequence[Graded]) -> Table:

@@ -16,12 +16,12 @@ from pathlib import Path
 from grader.classroom.export import ExportError, Line, Result, of_student
 from grader.classroom.export_files import Files
 from grader.classroom.export_words import extra_in, points_said
+from grader.classroom.intake import OFF_ROSTER
 from grader.classroom.intake_names import safe_id
 from grader.exercises import EXERCISES
 
 LOOK = "Something came up in the grading of this that is not decided yet; your instructor will look at it."
 NOTES = "Notes for the instructor (students do not see this test)"
-OFF_ROSTER = "not on the roster"
 
 
 @dataclass(frozen=True)

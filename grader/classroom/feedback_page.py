@@ -28,6 +28,7 @@ from grader.exercises import EXERCISES
 PICTURES = ("image/png", "image/jpeg")
 LATE = "taken off because it came in late"
 BY_HAND = "points given by your instructor"
+STOPPED = "your function did not come to an end"
 NO_RESULT = "no result, which is not your doing: ask your instructor"
 CODE = HtmlFormatter(cssclass="code")
 # What highlighting and Markdown would take minutes for: they grow with the square of some lengths.
@@ -89,6 +90,7 @@ def summary(notebook: NotebookNode) -> list[Row]:
     for name in (name for name in cells if name in EXERCISES):
         marks, report = cells[name].metadata.nbgrader, report_in(cells[name])
         result, mistake = result_of(name, cells)
+        result = STOPPED if result == "stopped" else result
         score, most = marks.get("score"), marks.get("points", EXERCISES[name].points)
         lost = result.startswith("failed")
         given, extra = _by_hand(marks, report), marks.get("extra") or 0.0

@@ -22,7 +22,7 @@ from nbgrader.utils import parse_utc
 
 from grader.classroom.engine.trouble import is_full
 from grader.classroom.intake_lms import handed_in
-from grader.classroom.intake_names import contested, read_names, read_roster, safe_id, tidy, who_is_who
+from grader.classroom.intake_names import contested, in_order, read_names, read_roster, safe_id, tidy, who_is_who
 from grader.classroom.intake_notebook import MAX_BYTES, IntakeError, chapters_in, too_large
 from grader.classroom.intake_rows import alike, folds_case, open_names, told_alike, without_a_folder, without_doubles
 from grader.classroom.intake_work import STAMP, Notebook, Work, choose, look_through, some, unreadable
@@ -32,6 +32,7 @@ from grader.paths import NOTEBOOKS, notebook_path
 
 __all__ = ["STAMP", "IntakeError", "Submission", "read_names", "read_roster", "safe_id", "take_in"]
 
+OFF_ROSTER = "not on the roster"
 # Files that a chapter wants handed in beside its notebook: {chapter: names}. Everything else stays behind.
 WANTED: dict[str, tuple[str, ...]] = {}
 
@@ -107,7 +108,7 @@ def take_in(
             f"nobody handed in {' or '.join(only)}: what lies in {submitted} is of {', '.join(sorted(present))}. "
             "Nothing was graded, and the last report was left as it is"
         )
-    students = sorted(set(works) | set(roster))
+    students = sorted({*works, *roster}, key=in_order)
     if not students or not chosen:
         seen = [problem for work in works.values() for problem in (*work.problems, *unreadable(work.notebooks))]
         raise IntakeError(
@@ -138,7 +139,8 @@ def take_in(
                 told = () if "--names" in one.reason else (unsettled[student],)
                 one = replace(one, reason=_joined(one.reason, *told), doubt=True)
             if roster and student not in known:
-                one = replace(one, reason="; ".join(filter(None, [one.reason, "not on the roster"])))
+                said = "; ".join(filter(None, [one.reason, OFF_ROSTER]))
+                one = replace(one, reason=said, flags=(*one.flags, OFF_ROSTER))
             submissions.append(one)
     return without_doubles(submissions, claims)
 

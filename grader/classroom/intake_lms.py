@@ -187,7 +187,7 @@ def _add(one: HandedIn, found: re.Match, files: list[File], alone: bool) -> None
     """Enter what lies under a name that a learning platform gave."""
     parts = found.groupdict()
     if "kind" in parts and parts["kind"] != "file":
-        one.other_work = f"{parts['kind']} of Moodle"
+        one.other_work = f"an {parts['kind']} of Moodle"
     elif "rest" not in parts:
         one.other_work = "a text or a link in Canvas"
     elif "upload" in parts:

@@ -18,6 +18,7 @@ _FIRST, _LAST = (
     ("first name", "firstname", "given name", "vorname"),
     ("last name", "lastname", "surname", "family name", "nachname"),
 )
+UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"})
 _STUDENTS = ("student", "student id", "roster", "name", "full name")  # a roster's column, the first of these it has
 
 
@@ -183,9 +184,10 @@ def _called(
     for person in people:
         keys = (person.number, f"{person.name} ({person.number})", person.name, _key(person.name))
         wanted = next((said[key] for key in keys if key and key in said), None)
-        guesses = {ids[person.name]} if person.name in ids else alike.get(_key(person.name), set())
+        guesses = {ids[person.name]} if person.name in ids else _guesses(person.name, alike)
         if wanted:
-            told[person] = wanted
+            on_roster = set() if wanted in roster else _guesses(wanted, alike)
+            told[person] = min(on_roster) if len(on_roster) == 1 else wanted
         elif person.name in roster or len(guesses) != 1:
             same[person] = person.name
         else:
@@ -204,16 +206,33 @@ def _called(
     return made
 
 
+def _guesses(name: str, alike: Mapping[str, set[str]]) -> set[str]:
+    return alike.get(_key(name), set()) | alike.get(_key(_without_dots(name)), set())
+
+
+def _without_dots(name: str) -> str:
+    """Write a German name as keyboards without its letters do: Müller is Mueller there."""
+    return unicodedata.normalize("NFC", name).translate(UMLAUTS)
+
+
 def _key(name: str) -> str:
     """A name without case, accents and everything that is no letter or digit."""
     plain = unicodedata.normalize("NFKD", name).casefold()
     return "".join(letter for letter in plain if letter.isalnum())
 
 
+def in_order(name: str) -> tuple[str, str]:
+    """Return by what names are sorted: É is an E there, and capital letters are none."""
+    return _key(name), name
+
+
 def _keys(name: str) -> set[str]:
     """A name's words may begin at any of them: family names come first on some lists."""
-    words = [word for word in re.split(r"[\s,;]+", name) if _key(word)]
-    return {_key("".join(words[i:] + words[:i])) for i in range(len(words))}
+    found = set()
+    for written in (name, _without_dots(name)):
+        words = [word for word in re.split(r"[\s,;]+", written) if _key(word)]
+        found |= {_key("".join(words[i:] + words[:i])) for i in range(len(words))}
+    return found
 
 
 def safe_id(student: str) -> str:

@@ -87,7 +87,7 @@ def look_through(one: HandedIn, work: Work) -> None:
     work.misplaced |= bool(one.problems)
     work.numbers += [one.person.number] if one.person.number else []
     if one.other_work:
-        work.problems.append(f"handed in as {one.other_work}, which is not graded")
+        work.problems.append(f"{one.other_work} was handed in, which is not graded")
     for file in one.files[:MAX_ENTRIES]:
         if file.path.suffix.lower() == ".zip" and not file.problem:
             _look_into(file, one, work)

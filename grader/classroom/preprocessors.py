@@ -9,6 +9,7 @@ one that merely printed a warning.
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import re
@@ -29,7 +30,7 @@ from traitlets import Integer, Unicode
 from grader import source
 from grader.checking import SEED_VARIABLE, run_check
 from grader.classroom.cells import cell_name
-from grader.classroom.repair import MAX_PRINTED, grade_id_of, shorten_prints
+from grader.classroom.repair import MAX_PRINTED, bound_names, grade_id_of, shorten_prints
 from grader.classroom.seeds import check_seed, content_digest
 from grader.exercises import EXERCISES
 from grader.judge.flags import RAN_FINISHED
@@ -220,7 +221,7 @@ class CourseExecute(Execute):
                 self.nb.cells[index] = cell  # nbclient puts whatever it ran there
                 self.answers_due = NOT_ASKED
             count = asking.execution_count
-            outcomes, ran_finished = _read_answer(name, asking, len(calls))
+            outcomes, ran_finished = _read_answer(name, asking, len(calls), self.answers.get(f"{name}_answer", ""))
             marks |= {RAN_FINISHED: True} if ran_finished else {}
             return outcomes
 
@@ -285,9 +286,12 @@ def _text_of(output):
     return COLOUR.sub("", "\n".join(one if isinstance(one, str) else json.dumps(one) for one in said))
 
 
-def _read_answer(name, asking, count):
+def _read_answer(name, asking, count, answer=""):
     """Return the outcomes that a kernel sent, which may be anything at all, and whether it says that the finished
-    function ran."""
+    function ran.
+
+    `answer` is the text of the answer cell, which may define a function of another name.
+    """
     sent = [o.data[ANSWER_MIME] for o in asking.outputs if ANSWER_MIME in o.get("data", {})]
     if TIMED_OUT in error_names(asking):
         raise NoAnswer(TIMED_OUT, "the function did not come to an end")
@@ -295,7 +299,9 @@ def _read_answer(name, asking, count):
         raise NoAnswer(NO_RESULT, "the kernel sent no results of this function")
     problem = sent[0].get("problem")
     if problem == MISSING:
-        raise NoAnswer("NameError", f"name '{name}' is not defined")
+        near = difflib.get_close_matches(name, bound_names(answer), n=1)
+        instead = f"; its cell defines {near[0]}" if near else ""
+        raise NoAnswer("NameError", f"name '{name}' is not defined{instead}")
     if problem == NO_FUNCTION:
         raise NoAnswer(NOT_A_FUNCTION, f"{name} is no function when the check comes")
     try:

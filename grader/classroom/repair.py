@@ -59,8 +59,11 @@ def rebuild(cells: Sequence, release: NotebookNode) -> tuple[NotebookNode, list[
     spots = [
         _Spot("code" if c.grade_id in due else c.kind, c.source, c.grade_id if c.grade_id in due else "") for c in cells
     ]
+    together: dict[str, list[str]] = {}
     for grade_id in answers:
-        spots = _settle_answer(spots, grade_id, due[grade_id].source, remarks)
+        spots = _settle_answer(spots, grade_id, due[grade_id].source, remarks, together)
+    for first, names in together.items():
+        remarks.append(f"{first} and {', '.join(names)} were written in one cell, and are graded there")
     for grade_id in checks:
         spots = _settle_check(spots, grade_id, due[grade_id].source, remarks)
     for grade_id in due:  # in the order of the release, so that an exercise stands whole at the end
@@ -85,8 +88,13 @@ def is_untouched(cells: Sequence, release: NotebookNode) -> bool:
     )
 
 
-def _settle_answer(spots: list[_Spot], grade_id: str, stub: str, remarks: list[str]) -> list[_Spot]:
-    """Leave one spot for the answer, and say how it was chosen."""
+def _settle_answer(
+    spots: list[_Spot], grade_id: str, stub: str, remarks: list[str], together: dict[str, list[str]]
+) -> list[_Spot]:
+    """Leave one spot for the answer, and say how it was chosen.
+
+    `together` takes the exercises whose functions stand in the answer to another: {that one: their names}.
+    """
     name = grade_id.removesuffix("_answer")
     before = sum(spot.of == grade_id for spot in spots)
     spots, joined = _joined(spots, grade_id)
@@ -108,7 +116,7 @@ def _settle_answer(spots: list[_Spot], grade_id: str, stub: str, remarks: list[s
     if elsewhere and able:
         remarks.append(f"{name} is defined in another cell, too, than {grade_id}")
     elif not elsewhere and not able and (other := _other_answer(spots, name, stub)) is not None:
-        remarks.append(f"{name} was written in the cell {spots[other].of}, and is graded there")
+        together.setdefault(spots[other].of.removesuffix("_answer"), []).append(name)
         return _answered_by(other, spots, grade_id, name, stub)
     elif elsewhere:
         able = elsewhere
@@ -215,7 +223,8 @@ def _settle_check(spots: list[_Spot], grade_id: str, source: str, remarks: list[
 def _put_back(spots: list[_Spot], grade_id: str, source: str, remarks: list[str]) -> list[_Spot]:
     """Put a released cell that is missing where it belongs: an answer before its check, else at the end; a check behind
     its answer."""
-    remarks.append(f"the cell {grade_id} was missing")
+    what = "answer cell" if grade_id.endswith("_answer") else "check"
+    remarks.append(f"the {what} of {grade_id.removesuffix('_answer')} was missing")
     marks = [spot.of for spot in spots]
     check = grade_id.removesuffix("_answer")
     if f"{grade_id}_answer" in marks:

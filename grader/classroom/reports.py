@@ -29,6 +29,7 @@ def write_report(graded: Sequence[Graded], out: Path) -> None:
     student another name.
     """
     out.mkdir(parents=True, exist_ok=True)
+    known = {one.submission.student_id for one in graded}
     scores = [score for one in graded for score in one.scores]
     _write_csv(out / "scores.csv", SCORES, (_score_row(score) for score in scores))
     for one in graded:
@@ -37,8 +38,8 @@ def write_report(graded: Sequence[Graded], out: Path) -> None:
             copy_whole(one.feedback, page)
         else:
             page.unlink(missing_ok=True)
-        if one.formerly:
-            (out / "feedback" / one.formerly / page.name).unlink(missing_ok=True)
+        for old in set(one.formerly) - known:
+            (out / "feedback" / old / page.name).unlink(missing_ok=True)
     _write_csv(out / "submissions.csv", SUBMISSIONS, (_submission_row(one) for one in graded))
     links = {(g.submission.student, g.submission.chapter): feedback_name(g) for g in graded if g.feedback}
     write_whole(out / "class.html", class_page(graded, links))

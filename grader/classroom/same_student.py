@@ -12,9 +12,10 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.api import Gradebook, MissingEntry, Student
 from sqlalchemy.engine import make_url
 
 from grader.classroom.intake import Submission
@@ -31,16 +32,17 @@ class SecondStudent(Exception):
 
 def keep_names(work: Path, found: Iterable[Submission], names: Mapping[str, str]) -> None:
     """Note whose id is whose name, and what `--names` said, beside what earlier gradings have noted."""
-    students, said = _kept(work)
-    now = students | {one.student_id: one.student for one in found}, said | dict(names)
-    if now != (students, said):
-        _keep(work, *now)
+    kept = _kept(work)
+    students = kept.students | {one.student_id: one.student for one in found}
+    now = replace(kept, students=students, names=kept.names | dict(names))
+    if now != kept:
+        now.write(work)
 
 
 def known_as(folder: str, work: Path) -> str:
     """Return the id under which `grader grade` knows the student whose folder this is; "" for one it does not know."""
-    students, said = _kept(work)
-    return folder if folder in students else _id_of(folder, students.values(), said)
+    kept = _kept(work)
+    return folder if folder in kept.students else _id_of(folder, kept.students.values(), kept.names)
 
 
 def refuse_second(student: str, chapter: str, db_url: str) -> None:
@@ -62,7 +64,7 @@ def refuse_second(student: str, chapter: str, db_url: str) -> None:
     )
 
 
-def take_along(gradebook: Gradebook, found: Sequence[Submission], work: Path) -> dict[str, str]:
+def take_along(gradebook: Gradebook, found: Sequence[Submission], work: Path) -> dict[str, tuple[str, str]]:
     """Let the grades of students whose names the roster spells otherwise now go with them to their new ids.
 
     That is for one student of an earlier grading whom nobody is called any more, and one of this grading who is not
@@ -72,27 +74,41 @@ def take_along(gradebook: Gradebook, found: Sequence[Submission], work: Path) ->
         found: the submissions at hand.
         work: the folder in which earlier gradings have noted who is called what.
 
-    Returns: {student_id: the id that this student had before}.
+    Returns: {student_id: (the id, the name) that this student had before}.
     """
-    entered = {student.id for student in gradebook.students}
+    entered, kept = {student.id for student in gradebook.students}, _kept(work)
     moved = {}
     for known, others in _earlier_ids(entered, found, work).items():
         if known in entered or len(others) > 1:
             continue
-        (moved[known],) = others
+        moved[known] = others[0], kept.students.get(others[0], others[0])
         _move(work / "records", others[0], known)  # first: what it says of grades by hand holds under either id
-        new = gradebook.add_student(known)
-        for submission in list(gradebook.find_student(others[0]).submissions):
-            submission.student = new
-        gradebook.db.commit()
-        gradebook.db.expire_all()
-        gradebook.remove_student(others[0])
+        _rename(gradebook, others[0], known)
         for made_again in ("judged", "autograded", "feedback"):
             shutil.rmtree(work / made_again / others[0], ignore_errors=True)
     if moved:
-        students, said = _kept(work)
-        _keep(work, {one: name for one, name in students.items() if one not in moved.values()}, said)
+        gone = {old for old, _ in moved.values()}
+        students = {one: name for one, name in kept.students.items() if one not in gone}
+        former = {new: [*kept.former.get(old, []), *kept.former.get(new, []), old] for new, (old, _) in moved.items()}
+        replace(kept, students=students, former={**kept.former, **former}).write(work)
     return moved
+
+
+def _rename(gradebook: Gradebook, old: str, new: str) -> None:
+    """Give a student another id, in one transaction: a gradebook never holds half of it."""
+    before, after = gradebook.find_student(old), Student(id=new)
+    gradebook.db.add(after)
+    for submission in list(before.submissions):
+        submission.student = after
+    gradebook.db.flush()
+    gradebook.db.expire(before)
+    gradebook.db.delete(before)
+    gradebook.db.commit()
+
+
+def former_ids(work: Path) -> dict[str, list[str]]:
+    """Return {student_id: the ids under which earlier gradings knew the student}."""
+    return _kept(work).former
 
 
 def _move(folder: Path, old: str, new: str) -> None:
@@ -122,7 +138,7 @@ def doubles(ids: Iterable[str], found: Sequence[Submission], work: Path | None =
 
 def _earlier_ids(ids: Iterable[str], found: Sequence[Submission], work: Path | None) -> dict[str, list[str]]:
     """Return {student_id of this grading: the other ids in the gradebook that are of the same student}."""
-    earlier = _kept(work)[0] if work else {}
+    earlier = _kept(work).students if work else {}
     students = {one.student_id: one.student for one in found}
     made: dict[str, list[str]] = {}
     for other in sorted(set(ids) - set(students)):
@@ -139,14 +155,22 @@ def _id_of(folder: str, names: Iterable[str], said: Mapping[str, str]) -> str:
     return safe_id(name) if name in names else ""
 
 
-def _keep(work: Path, students: Mapping[str, str], names: Mapping[str, str]) -> None:
-    text = json.dumps({"students": students, "names": names}, ensure_ascii=False, indent=1)
-    write_whole(work / KEPT, text + "\n")
+@dataclass(frozen=True)
+class _Kept:
+    """What earlier gradings have noted: names by student_id, what `--names` said, and {student_id: ids before}."""
+
+    students: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    former: dict[str, list[str]] = field(default_factory=dict)
+
+    def write(self, work: Path) -> None:
+        write_whole(work / KEPT, json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n")
 
 
-def _kept(work: Path) -> tuple[dict[str, str], dict[str, str]]:
+def _kept(work: Path) -> _Kept:
     try:
         data = json.loads((work / KEPT).read_text(encoding="utf-8"))
-        return dict(data["students"]), dict(data["names"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return {}, {}
+        former = {name: list(map(str, ids)) for name, ids in dict(data.get("former", {})).items()}
+        return _Kept(dict(data["students"]), dict(data["names"]), former)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return _Kept()

@@ -35,7 +35,7 @@ class Graded:
     `late` is how many seconds after the due date it came in, `penalty` the points that nbgrader's late plugin takes
     off for it (the scores themselves stay as they are). `seconds` is how long its notebook ran. `flags` are sentences
     about what an instructor should look at. `fresh` is False where an earlier grading's result was taken over.
-    `formerly` is the id of the student whose grades came along, if earlier gradings called this one otherwise.
+    `formerly` are the ids under which earlier gradings knew this student.
     """
 
     submission: Submission
@@ -48,4 +48,4 @@ class Graded:
     seconds: float = 0.0
     flags: tuple[str, ...] = ()
     fresh: bool = True
-    formerly: str = ""
+    formerly: tuple[str, ...] = ()

@@ -195,7 +195,7 @@ def test_careless_but_right_earns_all_points(graded, student, remark):
 def test_a_deleted_exercise_costs_that_exercise(graded):
     assert graded.points("bea") == {**FULL, "log_softmax": 0}
     assert graded.row("bea", "log_softmax")["result"] == "not attempted"
-    assert "log_softmax_answer was missing" in graded.state("bea")[1]
+    assert "the answer cell of log_softmax was missing" in graded.state("bea")[1]
 
 
 def test_a_loop_in_compiled_code_costs_that_exercise_and_is_flagged(graded):

@@ -819,8 +819,10 @@ def test_canvas(klass):
         "Dev No": ("failed", None),
         "anon_aBcDe": ("found", False),
     }
-    assert [o.number for o in found.values()] == ["12345", "12346", "12347", "12348", "anon_aBcDe"]
+    assert sorted(o.number for o in found.values()) == ["12345", "12346", "12347", "12348", "anon_aBcDe"]
+    assert list(found)[:2] == ["Ana Lee", "anon_aBcDe"], "capital letters make no order"
     assert found["Ben Öz"].reason == "" and "not on the roster" in found["anon_aBcDe"].reason
+    assert found["anon_aBcDe"].flags == ("not on the roster",)
 
 
 def test_a_later_attempt_supersedes(klass):

@@ -200,3 +200,18 @@ def test_a_roster_with_half_of_a_name_is_refused(tmp_path):
     path.write_text("id,Surname\n1,Adams\n", encoding="utf-8")
     with pytest.raises(IntakeError, match="has a column 'Surname' and none for the rest of the name"):
         read_roster(path)
+
+
+@pytest.mark.parametrize(
+    "theirs, ours", [("Carla Mueller", "Müller, Carla"), ("Müller, Carla", "Mueller, Carla"), ("oezben", "Ben Öz")]
+)
+def test_umlauts_may_be_written_with_an_e(theirs, ours):
+    person = Person(theirs)
+    assert who_is_who([person], [ours, "Carla Muller-Lee"], {}) == {person: (ours, "")}
+
+
+def test_what_a_list_of_names_says_is_taken_for_the_name_on_the_roster():
+    people = [Person("x", "1"), Person("y", "2"), Person("z", "3")]
+    said = {"1": "Lee, Ana", "2": "Nobody Here", "3": "ben"}
+    called = who_is_who(people, ["Ana Lee", "Ben", "ben"], said)
+    assert [name for name, _ in called.values()] == ["Ana Lee", "Nobody Here", "ben"]

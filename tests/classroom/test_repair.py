@@ -161,17 +161,17 @@ def test_an_emptied_or_untouched_answer_is_the_stub():
 def test_a_deleted_exercise_stands_whole_at_the_end():
     order, _, remarks = texts(SETUP, code("1"))
     assert order == ["import numpy as np", "1", STUB, "check(half)"]
-    assert remarks == ["the cell half_answer was missing", "the cell half was missing"]
+    assert remarks == ["the answer cell of half was missing", "the check of half was missing"]
 
 
 def test_a_deleted_answer_comes_back_before_its_check():
     order, _, remarks = texts(SETUP, check(), code("1"))
-    assert order[1:] == [STUB, "check(half)", "1"] and remarks == ["the cell half_answer was missing"]
+    assert order[1:] == [STUB, "check(half)", "1"] and remarks == ["the answer cell of half was missing"]
 
 
 def test_a_stub_without_its_mark_is_no_answer():
     order, _, remarks = texts(SETUP, code(STUB), check())
-    assert order[1:] == [STUB, STUB, "check(half)"] and remarks == ["the cell half_answer was missing"]
+    assert order[1:] == [STUB, STUB, "check(half)"] and remarks == ["the answer cell of half was missing"]
 
 
 def test_an_ordinary_cell_is_never_joined_to_an_answer():
@@ -181,7 +181,7 @@ def test_an_ordinary_cell_is_never_joined_to_an_answer():
 
 def test_a_deleted_check_comes_back_behind_its_answer():
     order, _, remarks = texts(SETUP, answer(), code("crash()"))
-    assert order[1:] == [GOOD, "check(half)", "crash()"] and remarks == ["the cell half was missing"]
+    assert order[1:] == [GOOD, "check(half)", "crash()"] and remarks == ["the check of half was missing"]
 
 
 def test_a_check_before_its_answer_is_moved_behind_it():
@@ -321,7 +321,7 @@ def test_functions_in_one_cell_answer_all_their_exercises(cells):
     assert checked == {name: name for name in ABC}
     marks = [cell.metadata.nbgrader.grade_id for cell in notebook.cells if "nbgrader" in cell.metadata]
     assert sorted(marks) == sorted([*ABC, *(f"{name}_answer" for name in ABC)])
-    assert any("is graded there" in said for said in remarks)
+    assert any("are graded there" in said for said in remarks)
 
 
 def test_an_exercise_with_an_answer_of_its_own_is_not_answered_by_another_cell():
@@ -329,8 +329,8 @@ def test_an_exercise_with_an_answer_of_its_own_is_not_answered_by_another_cell()
     notebook, remarks = rebuild(cells, release_of_three())
     marked = {c.metadata.nbgrader.grade_id: c.source for c in notebook.cells if "nbgrader" in c.metadata}
     assert "own" in marked["b_answer"] and marked["c_answer"].startswith("# c is written in the cell of a")
-    assert [said for said in remarks if "is graded there" in said] == [
-        "c was written in the cell a_answer, and is graded there"
+    assert [said for said in remarks if "graded there" in said] == [
+        "a and c were written in one cell, and are graded there"
     ]
 
 

@@ -165,7 +165,7 @@ def test_the_tables_fold_the_missing_and_show_chapters_in_course_order():
     assert "late by 1 day 6 h, 3 points off" in text and "Kofi Berg" in text
     many = [one(f"s{n}", state="missing") for n in range(40)] + [one()]
     text = " ".join(shown(*class_tables(many)).split())
-    assert "missing: 40 of 41 (s0, " in text and "and 28 more)" in text and "accident" not in text
+    assert "missing: 40 of 41 (s0; " in text and "and 28 more)" in text and "accident" not in text
 
 
 def test_a_chapter_that_hardly_anybody_handed_in_is_said_and_how_to_leave_it_out():

@@ -104,7 +104,7 @@ def test_grades_go_along_to_the_name_that_the_roster_has_now(tmp_path):
         (tmp_path / name / "old").mkdir(parents=True)
     new = safe_id("Zoë Lee")
     with _gradebook(tmp_path, old=3.0, ben=1.0, carla=2.0) as gradebook:
-        assert take_along(gradebook, FOUND, tmp_path) == {new: "old"}
+        assert take_along(gradebook, FOUND, tmp_path) == {new: ("old", "lee, zoe")}
         assert sorted(student.id for student in gradebook.students) == sorted(["ben", "carla", new])
         found = [
             gradebook.find_grade("log_softmax", CHAPTER, CHAPTER, one).manual_score for one in (new, "ben", "carla")

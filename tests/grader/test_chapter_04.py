@@ -321,6 +321,15 @@ def test_rollouts_that_are_thrown_away_leave_another_distribution(scored_under_t
     assert states(report) == [True, False, scored_under_the_mask, True] and report.mistake == "rollouts thrown away"
 
 
+@pytest.mark.parametrize("place", [0, -1])
+def test_a_sampler_that_does_not_read_its_target_loses_the_shares(place):
+    def sample_rollouts(table, target, group_size, rng):
+        return tables.sample_rollouts(table, list(table)[place][0], group_size, rng)
+
+    report = check(sample_rollouts)
+    assert states(report) == [True, False, True, True] and report.mistake == "target ignored"
+
+
 # --- the verifier --------------------------------------------------------------------------------------------
 
 
@@ -455,6 +464,32 @@ def test_a_tied_group_does_not_silence_its_neighbours(seed):
     assert report.mistake == "one tied group sets the whole batch to 0"
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    ("change", "passed", "mistake"),
+    [
+        ({"longest_of": "right"}, [True, False, True, True, True], "longest of the right answers only"),
+        ({"middle": "mean"}, [False, False, True, True, True], "mean instead of the middle of the range"),
+        ({"asks": "shortest"}, [True, True, True, True, False], "gate asks the shortest answer"),
+    ],
+)
+def test_no_length_term_passes_by_the_luck_of_the_draw(change, passed, mistake, seed):
+    def length_term(lengths, correct, gated=False):
+        rows = []
+        for n, ok in zip(lengths.astype(float), correct, strict=True):
+            high = n[ok].max() if "longest_of" in change and ok.any() else n.max()
+            low = n.min()
+            middle = n.mean() if "middle" in change else (low + high) / 2
+            lam = (middle - n) / (high - low if high > low else 1)
+            term = np.where(ok, lam, np.minimum(lam, 0)) * (np.ptp(n) > 0)
+            asked = ok[n.argmin()] if "asks" in change else ok.any()
+            rows.append(term if asked or not gated else 0 * term)
+        return np.array(rows)
+
+    report = check(length_term, seed)
+    assert states(report) == passed and report.mistake == mistake
+
+
 # --- coefficients: clip corners, averages, padding (cases C6, D3, D8, D9) -----------------------------------
 
 
@@ -514,6 +549,36 @@ def test_nan_behind_the_end_token_is_case_c6():
     assert states(report) == [True, True, True, False] and report.mistake == "NaN times 0"
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("spoil", "passed", "mistake"),
+    [
+        (lambda right, mask: np.where(mask, right, np.nan), [True, True, True, False], "NaN behind the end token"),
+        (lambda right, mask: np.where(mask, right, 7.0), [True, True, True, False], ""),
+        (lambda right, mask: {"coefficients": right}, [False] * 4, ""),
+    ],
+)
+def test_padding_costs_the_part_about_padding_and_another_form_gets_no_hint(spoil, passed, mistake, seed):
+    def token_coefficients(new_logps, old_logps, ref_logps, mask, *rest, **settings):
+        right = tables.token_coefficients(new_logps, old_logps, ref_logps, mask, *rest, **settings)
+        return spoil(right, np.array(mask))
+
+    report = check(token_coefficients, seed)
+    assert states(report) == passed and report.mistake == mistake
+    if not any(passed):
+        assert "it returned a dict" in report.parts[0].evidence.sentence and not report.parts[0].hint
+
+
+def test_a_mask_that_is_forgotten_keeps_the_points_for_gate_and_penalty():
+    def token_coefficients(new_logps, old_logps, ref_logps, mask, *rest, **settings):
+        everywhere = np.ones(mask.shape, dtype=bool)
+        logps = (np.nan_to_num(x) for x in (new_logps, old_logps, ref_logps))
+        return tables.token_coefficients(*logps, everywhere, *rest, **settings)
+
+    report = check(token_coefficients)
+    assert states(report) == [False, True, True, False] and report.mistake == "padding counted"
+
+
 # --- update and training loop (case E1) ----------------------------------------------------------------------
 
 
@@ -530,6 +595,20 @@ def test_overwriting_and_stepping_one_by_one_keep_the_single_rollout(seed):
 
     report = check(tabular_update, seed)
     assert report.mistake == "overwritten instead of added" and states(report) == [True, False, True, True]
+
+
+@pytest.mark.parametrize(("shift", "mistake"), [(1, "state one token too long"), (-1, "state one token too short")])
+def test_a_slice_that_is_one_off_is_named(shift, mistake):
+    def tabular_update(table, targets, rollouts, coefficients, learning_rate):
+        new = {state: row.copy() for state, row in table.items()}
+        for target, tokens, row in zip(targets, rollouts, coefficients, strict=True):
+            for t, token in enumerate(tokens):
+                state = (target, *tokens[: t + shift])
+                p = tables.masked_probs(table[state], tables.legal_tokens(state[1:]))
+                new[state] += learning_rate * row[t] * ((np.array(TOKENS) == token) - p)
+        return new
+
+    assert check(tabular_update).mistake == mistake
 
 
 @pytest.mark.parametrize("copied", [lambda table: table, dict])
@@ -558,7 +637,7 @@ def test_a_missing_row_is_told_by_its_state():
 
 
 def training_loop(refresh_old=False, follow=False, own_seed=False, from_start=False, eight=False, stale_new=False,
-                  own_settings=None, once=False):  # fmt: skip
+                  own_settings=None, once=False, advantages_of=None, in_place=False):  # fmt: skip
     def train_tabular(start, targets, steps, rng, group_size=8, inner_updates=1, learning_rate=3.0, clip_eps=0.2,
                       kl_coef=0.04):  # fmt: skip
         policy = {state: row.copy() for state, row in start.items()}
@@ -573,6 +652,7 @@ def training_loop(refresh_old=False, follow=False, own_seed=False, from_start=Fa
             prompts, texts = [one[0] for one in batch], [one[1] for one in batch]
             rewards = [tables.verify_expression(text, t)[1] for t, text, _ in batch]
             A = grpo.group_relative_advantage(rewards, group_size).ravel()
+            A = advantages_of(np.reshape(rewards, (-1, group_size))).ravel() if advantages_of else A
             old, mask = tables.score_rollouts(policy, prompts, texts)
             frozen = policy if follow else start
             ref, _ = tables.score_rollouts(frozen, prompts, texts)
@@ -581,6 +661,9 @@ def training_loop(refresh_old=False, follow=False, own_seed=False, from_start=Fa
                 new = new if stale_new else tables.score_rollouts(policy, prompts, texts)[0]
                 c = tables.token_coefficients(new, new if refresh_old else old, ref, mask, A, clip_eps, kl_coef)
                 policy = tables.tabular_update(policy, prompts, texts, c, learning_rate)
+        if in_place:
+            for state, row in policy.items():
+                start[state][:] = row
         return policy
 
     return train_tabular
@@ -601,11 +684,19 @@ def training_loop(refresh_old=False, follow=False, own_seed=False, from_start=Fa
          "clip_eps and kl_coef not handed on"),
         ({"own_settings": lambda eps, beta: (eps, 0.04)}, [True, True, True, False, True],
          "reference trained along (or no penalty)"),
+        ({"advantages_of": lambda r: r - r.mean(axis=1, keepdims=True)}, [True, False, True, True, True],
+         "std left out of the advantages"),
+        ({"advantages_of": lambda r: r}, [True, False, True, True, True],
+         "rewards taken for advantages (no mean subtracted)"),
+        ({"advantages_of": lambda r: (r - r.mean()) / (r.std() + 1e-4)}, [True, False, True, True, True],
+         "advantage not from the group"),
+        ({"in_place": True}, [True, True, True, False, True], "the start changed in place"),
     ],
 )  # fmt: skip
 def test_a_training_loop_is_judged_by_what_it_does(faults, passed, mistake):
-    report = check(training_loop(**faults), seed=5)
-    assert states(report) == passed and report.mistake == mistake
+    for seed in (5, 11):
+        report = check(training_loop(**faults), seed)
+        assert states(report) == passed and report.mistake == mistake
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -703,3 +794,24 @@ def test_a_number_used_twice_needs_its_reason(seed):
 
     report = check(verify_expression, seed)
     assert report.points == report.max_points - 1 and "is malformed: say why" in report.parts[-1].evidence.sentence
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("is_dead", "mistake"),
+    [
+        (lambda one: one["inner_updates"] > 1 and min(one["clip_fraction"]) == 0,
+         "one iteration without a clip taken for a dead one"),
+        (lambda one: one["inner_updates"] > 3 and max(one["clip_fraction"]) == 0, "two updates taken for one"),
+    ],
+)  # fmt: skip
+def test_a_dead_clip_is_told_by_all_iterations_and_from_two_updates_on(is_dead, mistake, seed):
+    def diagnose_run(signals):
+        if signals["reward"][-1] < signals["reward"][0]:
+            return "broken sign"
+        if is_dead(signals):
+            return "dead clip"
+        return "healthy" if signals["kl"][-1] > 0.3 else "leaking reference"
+
+    report = check(diagnose_run, seed)
+    assert states(report) == [True, False, True, True] and report.mistake == mistake

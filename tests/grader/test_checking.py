@@ -255,6 +255,19 @@ def test_arguments_changed_in_place_are_noted():
     assert report.points == 1 and "`xs`" in report.notes[0]
 
 
+def test_an_object_that_can_be_called_is_checked_by_the_name_that_it_has_in_the_notebook():
+    class Rewards:
+        def __call__(self, *args):
+            return 0.0
+
+    notebook = {"check": check, "legal_tokens": Rewards()}
+    assert eval("check(legal_tokens)", notebook).exercise == "legal_tokens"
+    notebook = {"check": check, "mine": Rewards()}
+    with pytest.raises(KeyError, match=r"an object of the class Rewards has no name .* check\(object, exercise="):
+        eval("check(mine)", notebook)
+    assert check(notebook["mine"], exercise="legal_tokens").exercise == "legal_tokens"
+
+
 def test_check_finds_the_exercise_by_name_and_says_what_is_wrong():
     with pytest.raises(KeyError, match="no exercise is called 'nobody'"):
         check(lambda: 1, exercise="nobody")

@@ -35,6 +35,9 @@ MAX_SAID, MAX_LINE, MAX_READ = 20_000, 2_000, 100_000  # characters of an output
 if TYPE_CHECKING:
     from grader.classroom.engine.gradebook import Entry
 
+# What IPython calls a cell in the message of a syntax error.
+IPYTHON_FILE = re.compile(r"\((?:\d+|<ipython-input[^>]*>|ipython-input[^)]*?)(?:\.py)?, line (\d+)\)")
+
 
 def due_in(chapter: str) -> list:
     """Return the exercises of a chapter."""
@@ -69,7 +72,7 @@ def result_of(name: str, cells: dict[str, NotebookNode]) -> tuple[str, str]:
         return f"error: {error.evalue}", ""
     if error.ename == "NameError" and f"'{name}'" in error.evalue:  # no such function: the answer cell says why
         said = next((o for o in (answer or {}).get("outputs", []) if o.output_type == "error"), error)
-        return f"error: {said.ename}: {said.evalue}"[:200], ""
+        return IPYTHON_FILE.sub(r"(line \1)", f"error: {said.ename}: {said.evalue}"[:200]), ""
     return f"failed: {error.ename}: {error.evalue}"[:200], ""
 
 
@@ -151,13 +154,15 @@ class Reading:
     """What a graded notebook and the gradebook say: a score for each exercise, and what there is to know.
 
     `review` says what an instructor must look at, `notes` what is merely so. `settled` tells whether somebody has given
-    points by hand and has done so for every exercise that has no result or was not reached.
+    points by hand and has done so for every exercise that has no result or was not reached; `all_seen`, for every one
+    that does not have all its points.
     """
 
     scores: tuple[Score, ...]
     review: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     settled: bool = False
+    all_seen: bool = False
 
 
 def read_scores(one: Submission, notebook: NotebookNode, entry: Entry) -> Reading:
@@ -198,7 +203,9 @@ def read_scores(one: Submission, notebook: NotebookNode, entry: Entry) -> Readin
         words = (result, mistake, said.pop(exercise.name, ""))
         scores.append(Score(one.student, one.chapter, exercise.name, points, exercise.points, *words))
     notes += [f"the comment on {name} stands on the feedback page alone" for name in said]
-    return Reading(tuple(scores), tuple(review), tuple(notes), bool(by_hand) and lost <= by_hand)
+    short = {one.exercise for one in scores if one.points is None or one.points < one.max_points}
+    settled = bool(by_hand) and lost <= by_hand
+    return Reading(tuple(scores), tuple(review), tuple(notes), settled, settled and short <= by_hand)
 
 
 def _remarks_by_exercise(remarks: Mapping[str, str]) -> dict[str, str]:

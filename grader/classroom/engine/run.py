@@ -36,7 +36,7 @@ from grader.classroom.engine.results import due_in, leaks_in, left_out_in, no_sc
 from grader.classroom.engine.trouble import Unusable, is_full, trouble_with
 from grader.classroom.intake import STAMP, Submission
 from grader.classroom.preprocessors import content_digest
-from grader.classroom.same_student import doubles, take_along
+from grader.classroom.same_student import doubles, former_ids, take_along
 from grader.classroom.states import NOT_YET, Graded
 from grader.classroom.unscored import leave_no_zero
 from grader.classroom.whole import write_whole
@@ -72,7 +72,8 @@ class Run:
         """Grade until everything has its row, or until `stopped` says so. `api` knows the chapters."""
         self.api = api
         with api.gradebook as self.book:
-            self.formerly = take_along(self.book, self.found, self.work)
+            self.moved = take_along(self.book, self.found, self.work)
+            self.formerly = former_ids(self.work)
             self.doubles = doubles([student.id for student in self.book.students], self.found, self.work)
             while len(self.rows) < len(self.found) and not stopped():
                 self._give(pool)
@@ -244,18 +245,18 @@ class Run:
         if notebook is None:
             raise OSError(f"the graded notebook of {one.student_id} cannot be read")
         read = read_scores(one, notebook, entry)
-        # Points by hand for all that it cost: somebody has seen it.
-        trouble = [*filter(None, [trouble_in(notebook)]), *left_out_in(notebook, one.left)]
-        review = [*([] if read.settled else trouble), *read.review]
+        # Points by hand for all that it cost: somebody has seen it. What a missing file cost is not known so well.
+        stopped, left_out = [*filter(None, [trouble_in(notebook)])], left_out_in(notebook, one.left)
+        seen = (stopped if read.settled else []) + (left_out if read.all_seen else [])
+        review = [*(said for said in (*stopped, *left_out) if said not in seen), *read.review]
         review += [] if page else ["no feedback page could be made"]
         late = one.late and not entry.late and "the learning platform says that it came in late"
         twice = self.doubles.get(one.student_id, ())
         remarks = [*one.flags, *twice, *review, *filter(None, [late]), *leaks_in(notebook)]
         found, unseen = self._flags(notebook, remarks)
-        formerly = self.formerly.get(one.student_id, "")
-        came = f"called {formerly!r} in earlier gradings, whose grades came along" if formerly else ""
+        _, called = self.moved.get(one.student_id, ("", ""))
+        came = f"called {called!r} in earlier gradings, whose grades came along" if called else ""
         review += [unseen] if unseen else []
-        seen = trouble if read.settled else []
         self.rows[number] = Graded(
             one,
             "needs review" if review else "graded",
@@ -267,7 +268,7 @@ class Run:
             seconds=judged.get("seconds", 0.0),
             flags=found,
             fresh=number in self.fresh,
-            formerly=formerly,
+            formerly=tuple(self.formerly.get(one.student_id, ())),
         )
 
     def _flags(self, notebook: NotebookNode, remarks: list[str]) -> tuple[tuple[str, ...], str]:

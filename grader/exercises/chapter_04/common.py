@@ -110,6 +110,11 @@ def read_table(value, table):
     return {state: row.astype(float) for state, row in rows.items()}
 
 
+def unchanged(before, table):
+    """Whether a table still has the states and the numbers of a copy that was made before."""
+    return list(before) == list(table) and all(np.array_equal(before[state], table[state]) for state in before)
+
+
 __all__ = [
     "CHAPTER",
     "END",
@@ -132,5 +137,6 @@ __all__ = [
     "plain_softmax",
     "read_numbers",
     "read_table",
+    "unchanged",
     "wants_number",
 ]

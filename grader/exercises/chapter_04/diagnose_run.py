@@ -47,6 +47,16 @@ def _diagnose_rare_clip(signals):
     return DEAD_CLIP if rare and _learns(signals) else _diagnose(signals)
 
 
+def _diagnose_one_idle_clip(signals):
+    idle = signals["inner_updates"] > 1 and min(signals["clip_fraction"]) == 0.0
+    return DEAD_CLIP if idle and _learns(signals) else _diagnose(signals)
+
+
+def _diagnose_several_means_many(signals):
+    found = _diagnose(signals)
+    return HEALTHY if found == DEAD_CLIP and signals["inner_updates"] < 4 else found
+
+
 def _diagnose_by_loss(signals):
     rises = _mean(signals["loss"], "end") > _mean(signals["loss"], "start")
     return BROKEN_SIGN if rises else _diagnose(signals)
@@ -139,9 +149,25 @@ def _single(rng, *faults):
     return [_run_call(one) for one in faulty_runs(faults, 1, float(rng.uniform(24, 36)), draw_seed(rng))]
 
 
-def _several(rng, *faults):
-    settings = int(rng.integers(3, 6)), float(rng.uniform(20, 30)), draw_seed(rng)
-    return [_run_call(one) for one in faulty_runs(faults, *settings)]
+def _several(rng, *faults, updates=4, rates=(20, 30), idle=False):
+    """Runs with several updates per batch: how many is not drawn, since `inner_updates > 3` must not pass by luck.
+
+    `idle` says whether a clip that is at work stands still in some iteration; neither may that be luck.
+    """
+    while True:
+        runs = faulty_runs(faults, updates, float(rng.uniform(*rates)), draw_seed(rng))
+        clips = [one["clip_fraction"] for one, fault in zip(runs, faults, strict=True) if fault in (HEALTHY, LEAKING)]
+        if all(max(clip) > 0 and (min(clip) == 0) == idle for clip in clips):
+            return [_run_call(one) for one in runs]
+
+
+def _dead_or_normal(rng):
+    """Two updates and short steps: a clip that is at work stands still in many iterations, and not in all."""
+    return [
+        *_single(rng, HEALTHY),
+        *_several(rng, DEAD_CLIP, updates=2),
+        *_several(rng, HEALTHY, updates=2, rates=(14, 17), idle=True),
+    ]
 
 
 def _all_kinds(rng):
@@ -167,7 +193,7 @@ DIAGNOSE_RUN = Exercise(
         Part(
             says="a clip that never acts: normal with one update per batch, dead with several",
             points=1,
-            calls=lambda rng: [*_single(rng, HEALTHY), *_several(rng, DEAD_CLIP, HEALTHY)],
+            calls=_dead_or_normal,
             hint="When is every ratio exactly 1, and so the clip fraction exactly 0, in a correct program?",
         ),
         Part(
@@ -201,6 +227,18 @@ DIAGNOSE_RUN = Exercise(
             _diagnose_rare_clip,
             "A run was called a dead clip although tokens were clipped in it. A clip acts rarely when little is left "
             "to learn. Dead is something else: it never acts, not even when the policy moves fast.",
+        ),
+        Mistake(
+            "one iteration without a clip taken for a dead one",
+            _diagnose_one_idle_clip,
+            "A run was called a dead clip although tokens were clipped in it. A single iteration in which nothing is "
+            "clipped says nothing. Dead is a clip that never acts, in no iteration at all.",
+        ),
+        Mistake(
+            "two updates taken for one",
+            _diagnose_several_means_many,
+            "A run with two updates per batch was treated as if it had one. From the second update on the policy is "
+            "not the one that sampled, so the clip could act.",
         ),
         Mistake(
             "loss taken for progress",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from grader.exercise import Alternative, Exercise, Mistake, Part, call
-from grader.exercises.chapter_04.common import CHAPTER, judged_after, read_numbers
+from grader.exercises.chapter_04.common import CHAPTER, draw, judged_after, read_numbers
 from grpo.expressions import tables
 
 
@@ -162,6 +162,37 @@ def _length_gate_wants_all(lengths, correct, gated=False):
     return np.where(np.all(correct, axis=1, keepdims=True), term, 0.0) if gated else term
 
 
+def _length_from_the_mean(lengths, correct, gated=False):
+    numbers, right = _arrays(lengths, correct)
+    lam = (numbers.mean(axis=1, keepdims=True) - numbers) / np.maximum(np.ptp(numbers, axis=1, keepdims=True), 1)
+    return np.where(_counts(lengths, correct, gated), np.where(right, lam, np.minimum(lam, 0.0)), 0.0)
+
+
+def _ends_among(low=False, high=False):
+    """A wrong `length_term` whose shortest (low) or longest (high) is that of the right answers."""
+
+    def wrong(lengths, correct, gated=False):
+        numbers, right = _arrays(lengths, correct)
+        some = right | ~right.any(axis=1, keepdims=True)
+        least = np.where(some | (not low), numbers, np.inf).min(axis=1, keepdims=True)
+        most = np.where(some | (not high), numbers, -np.inf).max(axis=1, keepdims=True)
+        lam = 0.5 - (numbers - least) / np.where(most == least, 1, most - least)
+        return np.where(_counts(lengths, correct, gated), np.where(right, lam, np.minimum(lam, 0.0)), 0.0)
+
+    return wrong
+
+
+_length_shortest_right = _ends_among(low=True)
+_length_longest_right = _ends_among(high=True)
+
+
+def _length_gate_asks_shortest(lengths, correct, gated=False):
+    numbers, right = _arrays(lengths, correct)
+    term = tables.length_term(lengths, correct)
+    shortest = np.take_along_axis(right, numbers.argmin(axis=1)[:, np.newaxis], axis=1)
+    return np.where(shortest, term, 0.0) if gated else term
+
+
 def _length_by_loop(lengths, correct, gated=False):
     rows = []
     for row, right in zip(np.asarray(lengths).tolist(), np.asarray(correct).tolist(), strict=True):
@@ -192,8 +223,8 @@ def _length_by_interpolation(lengths, correct, gated=False):
 
 
 def _group(rng, size):
-    """Lengths of which the shortest, the longest and two between are there."""
-    return rng.permutation([2, 5, 6, 9, *rng.integers(2, 10, size - 4)]) + int(rng.integers(0, 4))
+    """Lengths with one shortest, one longest, and a mean and a median that are not halfway between the two."""
+    return rng.permutation([2, 14, 3, 6, *rng.integers(3, 7, size - 4)]) + int(rng.integers(0, 4))
 
 
 def _all_right(rng):
@@ -205,13 +236,13 @@ def _all_right(rng):
 
 def _some_wrong(rng):
     lengths = _group(rng, 8)
-    # A wrong answer is the shortest, another one the longest: the range is that of the whole group.
-    right = np.ones(8, dtype=bool)
-    right[[int(np.argmin(lengths)), int(np.argmax(lengths)), int(rng.integers(8))]] = False
+    # A wrong answer is the shortest, another one the longest, or right ones are: the range is that of the whole group.
+    ends = np.isin(lengths, [lengths.min(), lengths.max()])
     return [
         call(np.array([[2, 4, 6]]), np.array([[False, False, False]])),
         call(np.array([[2, 4, 6, 6]]), np.array([[False, True, True, False]])),
-        call(lengths[np.newaxis], right[np.newaxis]),
+        call(lengths[np.newaxis], ~ends[np.newaxis]),
+        call(lengths[np.newaxis], ends[np.newaxis]),
     ]
 
 
@@ -268,13 +299,42 @@ def _rows_as_if_alone(values, calls):
 
 
 def _gates(rng):
-    mixed = np.zeros((1, 5), dtype=bool)
-    mixed[0, int(rng.integers(5))] = True
-    return [
-        call(np.array([[2, 4, 6]]), np.array([[False, False, False]]), gated=True),
-        call(_group(rng, 5)[np.newaxis], mixed, gated=True),
-        call(np.array([[2, 4, 6], [6, 2, 4]]), np.array([[False] * 3, [True, True, False]]), gated=True),
+    # The one right answer is neither the first nor the shortest, whom a gate could ask instead of the group; and the
+    # longest is wrong, so that it has something to pay.
+    lengths = _group(rng, 5)
+    alone = np.zeros(5, dtype=bool)
+    alone[draw(rng, [i for i in range(1, 5) if lengths.min() < lengths[i] < lengths.max()])] = True
+    inputs = [
+        (np.array([[2, 4, 6]]), np.array([[False, False, False]])),
+        (lengths[np.newaxis], alone[np.newaxis]),
+        (np.array([[2, 4, 6], [6, 2, 4]]), np.array([[False] * 3, [False, True, True]])),
     ]
+    return [call(*one, gated=gated) for one in inputs for gated in (True, False)]
+
+
+@judged_after(lambda value, one: read_numbers(value, one.args[0].shape))
+def _gate_asks_the_group(values, calls):
+    """The gate by itself: what it lets through are the answer's own terms without a gate, right or wrong."""
+    terms = [read_numbers(value) for value in values]
+    for i in range(0, len(terms), 2):
+        gated, plain = terms[i], terms[i + 1]
+        for row, (mine, due, right) in enumerate(zip(gated, plain, calls[i].args[1], strict=True)):
+            shown = ", ".join(f"{x:.3g}" for x in mine)
+            if not right.any() and np.any(mine != 0):
+                return i, f"nothing is right in row {row}, so it has no length term with `gated=True`; yours is {shown}"
+            if right.any() and not np.allclose(mine, due, rtol=1e-4, atol=1e-5):
+                without = ", ".join(f"{x:.3g}" for x in due)
+                return i, (
+                    f"something is right in row {row}, so the gate changes nothing: without it your terms are "
+                    f"{without}, and with it {shown}"
+                )
+    if not all(np.ptp(plain[right.any(axis=1)]) > 0.1 for plain, right in
+               ((terms[i], calls[i].args[1]) for i in (3, 5))):  # fmt: skip
+        return (
+            3,
+            "the terms of a group with different lengths are all equal, so there is nothing that a gate could stop",
+        )
+    return None
 
 
 LENGTH_TERM = Exercise(
@@ -315,6 +375,7 @@ LENGTH_TERM = Exercise(
             says="gated: only a group with a right answer has a length term",
             points=1,
             calls=_gates,
+            holds=_gate_asks_the_group,
             hint="Ask each row whether anything in it is right.",
         ),
     ),
@@ -431,6 +492,27 @@ LENGTH_TERM = Exercise(
             _length_divided_by_longest,
             "The distance to the shortest was divided by the longest length, not by the range between the two. Then "
             "the longest answer gets something else than -.5.",
+        ),
+        Mistake(
+            "mean instead of the middle of the range",
+            _length_from_the_mean,
+            "The values are measured from the mean of the lengths. Then the shortest and the longest do not get .5 "
+            "and -.5: the middle is half the way from the shortest to the longest.",
+        ),
+        Mistake(
+            "longest of the right answers only",
+            _length_longest_right,
+            "The longest was taken among the right answers. The comparison is with the whole group, right and wrong.",
+        ),
+        Mistake(
+            "shortest of the right answers only",
+            _length_shortest_right,
+            "The shortest was taken among the right answers. The comparison is with the whole group, right and wrong.",
+        ),
+        Mistake(
+            "gate asks the shortest answer",
+            _length_gate_asks_shortest,
+            "The gate opens only where the shortest answer is right. Any right answer opens it.",
         ),
         Mistake(
             "range of the right answers only",

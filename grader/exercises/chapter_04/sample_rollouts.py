@@ -35,9 +35,9 @@ _SMALL, _SHARES, _LOGPS, _FRESH = slice(0, 3), slice(3, 4), slice(4, 6), slice(6
 _WELL_FORMED = {(*one, END) for one in EXPRESSIONS}
 
 
-def _table(rng, scale):
+def _table(rng, scale, target=None):
     """A table for one prompt. Forbidden tokens get high logits: who forgets the mask draws them."""
-    target = int(draw(rng, TARGETS))
+    target = int(draw(rng, TARGETS) if target is None else target)
     table = {}
     for prefix in PREFIXES:
         logits = scale * rng.standard_normal(len(TOKENS))
@@ -51,12 +51,14 @@ def _small_calls(rng):
 
 
 def _share_calls(rng):
-    table, target = _table(rng, 0.3)
+    first, target, last = (int(one) for one in draw(rng, TARGETS, 3))
+    (before, _), (table, _), (after, _) = _table(rng, 1.0, first), _table(rng, 0.3, target), _table(rng, 1.0, last)
     # The start and what follows it are skewed, so that a policy that is ignored or turned round shows.
     for prefix in PREFIXES[:10]:
         legal = np.flatnonzero(tables.legal_tokens(prefix))
         table[target, *prefix][legal] = rng.permutation([1.2, 0.0, -0.8, -1.6, 0.5, 0.3][: len(legal)])
-    return [call(table, target, _LONG, Rng(draw_seed(rng)))]
+    # Rows of other prompts stand before and behind: the target says which ones are meant.
+    return [call({**before, **table, **after}, target, _LONG, Rng(draw_seed(rng)), note="rows of three prompts")]
 
 
 def _fresh_calls(rng):
@@ -246,6 +248,10 @@ def _sample_uniform(table, target, group_size, rng):
     return _sample(table, target, group_size, rng, probs_of=lambda *a: _due_probs(*a, kind="uniform"))
 
 
+def _sample_first_prompt(table, target, group_size, rng):
+    return _sample(table, next(iter(table))[0], group_size, rng)
+
+
 def _sample_sign(table, target, group_size, rng):
     return _sample(table, target, group_size, rng, probs_of=lambda *a: _due_probs(*a, kind="sign"))
 
@@ -393,6 +399,13 @@ def _looks_reseeded(values, calls):
 def _looks_global(values, calls):
     first, _, again = ([tokens for tokens, _ in group] for group in _groups(values[_FRESH]))
     return len(set(first)) > 1 and first != again
+
+
+def _looks_like_another_prompt(values, calls):
+    ((group, one),) = zip(_groups(values[_SHARES]), calls[_SHARES], strict=True)
+    table, target, *_ = one.args
+    others = {state[0] for state in table} - {target}
+    return len(group) == _LONG and any(_far_off(group, table, other) is None for other in others)
 
 
 def _looks_distributed(kind):
@@ -610,6 +623,13 @@ SAMPLE_ROLLOUTS = Exercise(
             _sample_uniform,
             "All legal tokens come up equally often: the table plays no part.",
             symptom=_looks_distributed("uniform"),
+        ),
+        Mistake(
+            "target ignored",
+            _sample_first_prompt,
+            "The tokens come as often as the rows of another prompt say. A table holds rows of several prompts, and "
+            "`target` says which ones are meant: it is the first entry of each state.",
+            symptom=_looks_like_another_prompt,
         ),
         Mistake(
             "row of the start for every token",

@@ -19,6 +19,7 @@ from grader.exercises.chapter_04.common import (
     judged_after,
     plain_softmax,
     read_table,
+    unchanged,
 )
 from grpo.expressions import tables
 
@@ -104,6 +105,22 @@ def _update_state_after(table, targets, rollouts, coefficients, learning_rate):
             one = _right_step(c, token, table[after], tables.legal_tokens(after[1:]))
             slope[after] = slope.get(after, 0.0) + one
     return {state: logits + learning_rate * slope.get(state, 0.0) for state, logits in table.items()}
+
+
+def _update_by_slice(shift, mask_shift=None):
+    """The state of a token is one token too long or too short: tokens[:t+shift]; its mask may be right all the same."""
+
+    def wrong(table, targets, rollouts, coefficients, learning_rate):
+        slope = {}
+        for target, tokens, row in zip(targets, rollouts, coefficients, strict=True):
+            for t, token in enumerate(tokens):
+                state = (target, *tokens[: t + shift])
+                logits = table[state]
+                legal = tables.legal_tokens(tokens[: t + (shift if mask_shift is None else mask_shift)])
+                slope[state] = slope.get(state, 0.0) + _right_step(row[t], token, logits, legal)
+        return {state: logits + learning_rate * slope.get(state, 0.0) for state, logits in table.items()}
+
+    return wrong
 
 
 def _update_first_prompt_for_all(table, targets, rollouts, coefficients, learning_rate):
@@ -198,15 +215,11 @@ def _watched(fn, names):
     def calls_and_looks(table, *args, **kwargs):
         before = {state: np.array(logits) for state, logits in table.items()}
         new = fn(table, *args, **kwargs)
-        if kwargs and not _unchanged(before, table):
+        if kwargs and not unchanged(before, table):
             return "the table that came in was changed; a new one is due, and the old one stays as it is"
         return new
 
     return calls_and_looks
-
-
-def _unchanged(before, table):
-    return list(before) == list(table) and all(np.array_equal(before[state], table[state]) for state in before)
 
 
 def _rows(rng, targets, rollouts, scale=1.0):
@@ -440,6 +453,24 @@ TABULAR_UPDATE = Exercise(
             _update_state_after,
             "Each token moved the row of the state that it led to. It was chosen in the state before it: the tokens "
             "written so far, without the token itself.",
+        ),
+        Mistake(
+            "state one token too long",
+            _update_by_slice(1),
+            "The state asked for holds the token that was chosen in it, down to the end token: no row has that name. A "
+            "slice `[:n]` holds n entries, and the token at place t was chosen when t tokens stood there.",
+        ),
+        Mistake(
+            "state one token too short",
+            _update_by_slice(-1),
+            "Each token moved the row of the state before its own: the last token written is missing from it. (And for "
+            "the first token a slice that ends at -1 holds nearly all.) At place t, t tokens stand there already.",
+        ),
+        Mistake(
+            "state one token too short, the mask right",
+            _update_by_slice(-1, mask_shift=0),
+            "Each token moved the row of the state before its own, under the mask of the right one. (For the first "
+            "token a slice that ends at -1 holds nearly all.) At place t, t tokens stand there already.",
         ),
         Mistake(
             "end token skipped",

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
 
 import grpo
+from grader.compare import as_numbers
 from grader.exercise import Alternative, Exercise, Mistake, Part, call
 from grader.exercises.chapter_04.common import CHAPTER, judged_after, read_numbers
+from grader.plain import to_plain
 from grpo.expressions import tables
+
+_DEFAULT = 0.04  # of kl_coef
 
 
 def _gate(ratio, advantage, eps):
@@ -109,6 +114,23 @@ def _coefficients_nan_times_zero(new_logps, old_logps, ref_logps, mask, advantag
         return joined * mask / (len(mask) * mask.sum(axis=1, keepdims=True))
 
 
+def _coefficients_penalty_weighed(weigh):
+    """The surrogate's part is right, and the penalty has divisions of its own: weigh(mask)."""
+
+    def wrong(new_logps, old_logps, ref_logps, mask, advantages, clip_eps=0.2, kl_coef=0.04):
+        mask = np.asarray(mask, dtype=bool)
+        new, ref = (np.where(mask, x, 0.0) for x in (new_logps, ref_logps))
+        pushed = tables.token_coefficients(new_logps, old_logps, ref_logps, mask, advantages, clip_eps, 0.0)
+        return np.where(mask, pushed - kl_coef * _pull(new, ref) * weigh(mask), 0.0)
+
+    return wrong
+
+
+def _coefficients_nan_behind(new_logps, old_logps, ref_logps, mask, advantages, clip_eps=0.2, kl_coef=0.04):
+    right = tables.token_coefficients(new_logps, old_logps, ref_logps, mask, advantages, clip_eps, kl_coef)
+    return np.where(mask, right, np.nan)
+
+
 def _coefficients_padding_counted(new_logps, old_logps, ref_logps, mask, advantages, clip_eps=0.2, kl_coef=0.04):
     everywhere = np.ones(np.shape(mask), dtype=bool)
     new, old, ref = (np.nan_to_num(x) for x in (new_logps, old_logps, ref_logps))
@@ -160,6 +182,24 @@ def _coefficients_with_min(new_logps, old_logps, ref_logps, mask, advantages, cl
     return mask * each / mask.sum(axis=1)[:, None] / np.float32(len(mask))
 
 
+def _real_tokens_only(fn, names):
+    """An adapter: what an answer holds behind the end token counts only in the part about that.
+
+    The calls of that part name the weight of the penalty, and with it the default; in all others it is set to 0.
+    """
+
+    @functools.wraps(fn)
+    def calls_and_cuts(new_logps, old_logps, ref_logps, mask, *args, **kwargs):
+        real = np.array(mask, dtype=bool)
+        value = fn(new_logps, old_logps, ref_logps, mask, *args, **kwargs)
+        numbers = as_numbers(to_plain(value))
+        if kwargs.get("kl_coef") == _DEFAULT or numbers is None or numbers.shape != real.shape:
+            return value
+        return np.where(real, numbers, numbers.dtype.type(0))
+
+    return calls_and_cuts
+
+
 def _mask(lengths):
     return np.arange(max(lengths)) < np.array(lengths)[:, np.newaxis]
 
@@ -197,7 +237,7 @@ def _moved(rng, mask):
 def _later_updates(rng):
     old = np.full((2, 2), -1.0)
     new = old + np.log([[2.0, 0.5], [2.0, 0.5]])
-    mask = _mask(rng.permutation([2, 4, 6, 6]).tolist())
+    mask = _mask([6, 6, 6, 6])  # lengths and padding have parts of their own
     drawn_new, drawn_old = _moved(rng, mask)
     whole = np.ones((2, 2), dtype=bool)
     return [
@@ -209,7 +249,7 @@ def _later_updates(rng):
 
 def _penalties(rng):
     one, two = np.array([[-1.0, -1.0]]), np.array([[-0.5, -1.5]])
-    mask = _mask(rng.permutation([2, 4, 6]).tolist())
+    mask = _mask([6, 6, 6])
     new, old = _moved(rng, mask)
     ref = np.where(mask, new + np.array([rng.permutation([0.7, -0.5, 0.3, -0.9, 0.5, -0.2]) for _ in mask]), 0.0)
     a = _signs(rng, 3)
@@ -246,9 +286,9 @@ def _paddings(rng):
     broken = [np.where(mask, x, np.nan) for x in (new, old, ref)]
     a = _signs(rng, 2)
     return [
-        call(new, old, ref, mask, a),
-        call(*junk, mask, a, note="other numbers behind the end token"),
-        call(*broken, mask, a, note="NaN behind the end token"),
+        call(new, old, ref, mask, a, kl_coef=_DEFAULT),
+        call(*junk, mask, a, kl_coef=_DEFAULT, note="other numbers behind the end token"),
+        call(*broken, mask, a, kl_coef=_DEFAULT, note="NaN behind the end token"),
     ]
 
 
@@ -475,6 +515,24 @@ TOKEN_COEFFICIENTS = Exercise(
             "pulled back like any other.",
         ),
         Mistake(
+            "penalty not divided",
+            _coefficients_penalty_weighed(lambda mask: 1.0),
+            "The advantage is divided by N and by |o|, and the penalty is not: the brackets close too early. Both "
+            "stand in the same mean, else the penalty grows with the batch.",
+        ),
+        Mistake(
+            "penalty divided by |o| only",
+            _coefficients_penalty_weighed(lambda mask: 1.0 / mask.sum(axis=1, keepdims=True)),
+            "The penalty lacks one of the two divisions: it is divided by the number of tokens, and not by the number "
+            "of rollouts.",
+        ),
+        Mistake(
+            "penalty divided by N only",
+            _coefficients_penalty_weighed(lambda mask: 1.0 / len(mask)),
+            "The penalty lacks one of the two divisions: it is divided by the number of rollouts, and not by the "
+            "number of tokens of each.",
+        ),
+        Mistake(
             "kl_coef left out",
             _wrong(join=lambda push, pull, beta, a: push - pull),
             "The penalty is there with full weight, whatever `kl_coef` says.",
@@ -526,6 +584,12 @@ TOKEN_COEFFICIENTS = Exercise(
             "The mask plays no part: places behind the end token count as tokens.",
         ),
         Mistake(
+            "NaN behind the end token",
+            _coefficients_nan_behind,
+            "Real tokens are right, and behind the end token stands NaN. Nothing is there, so nothing may pull there: "
+            "the coefficient is 0. (One NaN in a sum makes the sum NaN.)",
+        ),
+        Mistake(
             "not 0 behind the end token",
             _wrong(masked=False),
             "Real tokens are right, but behind the end token there are numbers other than 0. Nothing stands there, so "
@@ -545,4 +609,5 @@ TOKEN_COEFFICIENTS = Exercise(
     ),
     hint="Ratio, gate, slope of the penalty, and two divisions.",
     rtol=1e-5,
+    adapter=_real_tokens_only,
 )

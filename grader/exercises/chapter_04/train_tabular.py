@@ -6,6 +6,8 @@ never by a lucky sample. No two programs need to draw the same random numbers.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 import grpo
@@ -21,21 +23,31 @@ from grader.exercises.chapter_04.common import (
     draw_seed,
     judged_after,
     read_table,
+    unchanged,
 )
 from grader.plain import Rng
 from grpo.expressions import tables
 from grpo.expressions.game import evaluate
 
 # the calls of the five parts
-_LEARN, _GROUP, _CLIP, _KL, _AGAIN = slice(0, 2), slice(2, 5), slice(5, 8), slice(8, 10), slice(10, 15)
-_PAIR, _LONG_RUN = slice(0, 1), 1  # in the learning part: ten iterations on two prompts, and many on one
+_LEARN, _GROUP, _CLIP, _KL, _AGAIN = slice(0, 3), slice(3, 7), slice(7, 10), slice(10, 12), slice(12, 17)
+_PAIR, _LONG_RUN, _SOON_SOLVED = slice(0, 1), 1, 2  # ten iterations on two prompts, many on one, and six large ones
 _IMPOSSIBLE = 4  # no expression has this value
 _WIDE = 1e6  # a clip range that nothing leaves
 _VALUES = np.array([evaluate(one) for one in EXPRESSIONS])
-_GAIN = 0.2  # what exact success has to gain in ten iterations; the reference gains .3 and more
-_GOAL = 0.76  # exact success after the long run; the reference has .84 and more, rollouts of the start end below .7
+# The learning part asks whether a run learns, not how fast: steps that are too short (no std, another learning rate)
+# have parts of their own, and whether they reach a high goal in time would be luck.
+_GAIN = 0.1  # what exact success has to gain in ten iterations; the reference gains .37 and more
+_GOAL = 0.25  # exact success after the long run; the reference has .84 and more, one update or iteration at most .14
 _CHOICES = 22  # states of one prompt in which more than one token is legal
 _REACHED = 19  # rows that the long run has to move; the reference moves 21 or 22, a single batch of eight at most 17
+_SURE = 12.0  # a logit that leaves the other tokens of its row next to nothing
+# Without the std a step of the two ways has at most half its length, and with it .62 and more (1 right of 8, 3 of 24).
+_SHORT = 0.55
+_MANY = 8  # updates on one batch
+_STRONG = 1.0  # the penalty of the run that has to stay near its start
+_FAR = 0.012  # exact KL to the start after the run without a penalty; one update alone stays below .007
+_CHANGED = "the start was changed; a new table is due, and the start stays as it is: it is the reference"
 
 
 def _start(rng, targets):
@@ -51,37 +63,70 @@ def _start(rng, targets):
     return table
 
 
+def _two_ways(rng, right):
+    """A policy that writes one of two responses of the same length, each half of the time, and its target.
+
+    The first response is right, and of the second `right` says it. The start alone decides between the two, and an
+    advantage that is divided by the std has one size only: near 1, whatever the sample.
+    """
+    pairs = [
+        (one, other)
+        for one in EXPRESSIONS
+        for other in EXPRESSIONS
+        if len(one) == len(other) == 3 and one[0] != other[0] and evaluate(one) in TARGETS
+        and (evaluate(one) == evaluate(other)) == right
+    ]  # fmt: skip
+    responses = draw(rng, pairs)
+    target = evaluate(responses[0])
+    table = tables.zero_table([target])
+    for one in responses:
+        for position, token in enumerate((*one, END)):
+            table[target, *one[:position]][ID[token]] = _SURE
+    return table, target
+
+
+def _one_step(one):
+    """How far one update moves the logits at the start of a policy with two ways: A is 1, shared by four tokens."""
+    return one.kwargs.get("learning_rate", 3.0) * 0.5 / 4
+
+
 def _targets(rng):
     return [int(target) for target in draw(rng, [t for t in TARGETS if t != 30], 2)]
 
 
 def _learn_calls(rng):
-    targets = _targets(rng)
+    targets, (table, target) = _targets(rng), _two_ways(rng, right=False)
+    note = "half of its responses are right, and after one step nearly all"
     return [
         call(_start(rng, targets), targets, 10, Rng(draw_seed(rng)), learning_rate=12.0, kl_coef=0.01),
-        call(tables.zero_table([30]), [30], 40, Rng(draw_seed(rng)), learning_rate=6.0),
+        # With the two settings equal it does not matter here whether they are exchanged.
+        call(tables.zero_table([30]), [30], 40, Rng(draw_seed(rng)), learning_rate=6.0, clip_eps=0.04, kl_coef=0.04),
+        call(table, [target], 6, Rng(draw_seed(rng)), group_size=16, learning_rate=120.0, kl_coef=0.0, note=note),
     ]
 
 
 def _group_calls(rng):
-    first, second = _targets(rng)
-    settings = {"group_size": 24, "learning_rate": 12.0, "kl_coef": 0.0}
-    note, tied = "no expression has the value 4", [first, _IMPOSSIBLE]
-    start, seed = _start(rng, [first, second]), draw_seed(rng)
+    tied = [_targets(rng)[0], _IMPOSSIBLE]
+    (half, first), (equal, other) = _two_ways(rng, right=False), _two_ways(rng, right=True)
+    both, second = _two_ways(rng, right=False)
+    while second == first:
+        both, second = _two_ways(rng, right=False)
+    settings, seed = {"group_size": 32, "kl_coef": 0.0}, draw_seed(rng)
+    faster = {"group_size": 24, "learning_rate": 12.0, "kl_coef": 0.0}
     return [
-        call(_start(rng, tied), tied, 1, Rng(draw_seed(rng)), note=note, **settings),
-        call(start, [first, second], 1, Rng(seed), **{**settings, "group_size": 32}),
-        call(start, [first], 1, Rng(seed), note="one prompt of the two", **{**settings, "group_size": 32}),
+        call(_start(rng, tied), tied, 1, Rng(draw_seed(rng)), note="no expression has the value 4", **faster),
+        call({**half, **both}, [first, second], 1, Rng(seed), note="half of all responses are right", **settings),
+        call(half, [first], 1, Rng(seed), note="one prompt of the two", **settings),
+        # An odd group: one half cannot cancel the other where equal rewards push.
+        call(equal, [other], 1, Rng(seed), group_size=25, kl_coef=0.0, note="all its responses are right"),
     ]
 
 
 def _clip_calls(rng):
-    targets = _targets(rng)[:1]
-    start, seed = _start(rng, targets), draw_seed(rng)
-    settings = {"group_size": 24, "learning_rate": 6.0, "kl_coef": 0.0}
+    (start, target), seed = _two_ways(rng, right=False), draw_seed(rng)
     return [
-        call(start, targets, 1, Rng(seed), inner_updates=updates, clip_eps=eps, **settings)
-        for updates, eps in ((1, _WIDE), (8, _WIDE), (8, 0.2))
+        call(start, [target], 1, Rng(seed), group_size=24, inner_updates=updates, clip_eps=eps, kl_coef=0.0)
+        for updates, eps in ((1, _WIDE), (_MANY, _WIDE), (_MANY, 0.2))
     ]
 
 
@@ -89,7 +134,8 @@ def _kl_calls(rng):
     targets = _targets(rng)[:1]
     start, seed = _start(rng, targets), draw_seed(rng)
     return [
-        call(start, targets, 8, Rng(seed), group_size=16, learning_rate=3.0, kl_coef=kl_coef) for kl_coef in (0.0, 1.0)
+        call(start, targets, 16, Rng(seed), group_size=12, learning_rate=1.5, kl_coef=kl_coef)
+        for kl_coef in (0.0, _STRONG)
     ]
 
 
@@ -133,7 +179,7 @@ def _drift(value, one):
 def _it_learns(values, calls):
     for i, (value, one) in enumerate(zip(values, calls, strict=True)):
         for target, (before, after) in zip(one.args[1], _gains(value, one), strict=True):
-            if after < (_GOAL if i == _LONG_RUN else before + _GAIN):
+            if i != _SOON_SOLVED and after < (_GOAL if i == _LONG_RUN else before + _GAIN):
                 return i, (
                     f"target {target}: the probability of a right response is {before:.2f} at the start and "
                     f"{after:.2f} after {one.args[2]} iterations; it should have gained much more"
@@ -144,7 +190,19 @@ def _it_learns(values, calls):
             f"in {calls[_LONG_RUN].args[2]} iterations only {moved} rows moved, of {_CHOICES} in which there is a "
             f"choice: new rollouts come through nearly all of them sooner or later"
         )
+    solved, one = values[_SOON_SOLVED], calls[_SOON_SOLVED]
+    if _goes_on(solved, one):
+        return _SOON_SOLVED, (
+            f"after the first step nearly all responses are right, so the rollouts that follow are equal and move "
+            f"nothing; and yet the logits moved by up to {_moved(solved, one):.1f}, where one step makes "
+            f"{_one_step(one):.1f}"
+        )
     return None
+
+
+def _goes_on(value, one):
+    """Whether a policy moves much further than the one step after which all its rollouts are right."""
+    return _moved(value, one) > 1.8 * _one_step(one)
 
 
 def _rows_moved(value, one):
@@ -179,6 +237,15 @@ def _prompts_share_a_step(values, calls):
             f"no response is right for the target 4, so all rewards of its groups are equal; and yet its rows moved, "
             f"by up to {moved:.2f}"
         )
+    moved = _moved(values[3], calls[3])
+    if moved > 1e-6:
+        return 3, f"all rollouts earn the same here, so all advantages are 0; and yet the logits moved by {moved:.3f}"
+    moved, due = _moved(values[2], calls[2]), _one_step(calls[2])
+    if moved < _SHORT * due:
+        return 2, (
+            f"half of the rollouts are right here, so that all advantages are near 1 or -1, and the logits at the "
+            f"start move by about {due:.3f}; yours move by {moved:.3f}"
+        )
     first, second = calls[1].args[1]
     together, other, whole = _shares(values, calls)
     if not min(together, other) > 0:
@@ -196,10 +263,10 @@ def _prompts_share_a_step(values, calls):
 def _clip_limits(values, calls):
     once, free, clipped = (_moved(value, one) for value, one in zip(values, calls, strict=True))
     if not free > 1.5 * once > 0:
-        return 1, f"the logits move by up to {once:.2f} in one update, and by {free:.2f} in eight without a clip"
+        return 1, f"the logits move by up to {once:.2f} in one update, and by {free:.2f} in {_MANY} without a clip"
     if not clipped < 0.9 * free:
         return 2, (
-            f"in eight updates on one batch the logits move by up to {free:.2f} without a clip, and by {clipped:.2f} "
+            f"in {_MANY} updates on one batch the logits move by up to {free:.2f} without a clip, and by {clipped:.2f} "
             f"with a clip of .2: the clip should have stopped them much earlier"
         )
     return None
@@ -208,8 +275,8 @@ def _clip_limits(values, calls):
 @judged_after(_read)
 def _penalty_holds(values, calls):
     free, held = (_drift(value, one) for value, one in zip(values, calls, strict=True))
-    if not free > 1e-4:
-        return f"the policy did not move in {calls[0].args[2]} iterations"
+    if not free > _FAR:
+        return f"the policy hardly moved in {calls[0].args[2]} iterations: its exact KL to the start is {free:.4f}"
     if not held < 0.85 * free:
         return 1, (
             f"the exact KL to the start is {free:.3f} without a penalty and {held:.3f} with `kl_coef` 1: the penalty "
@@ -306,6 +373,11 @@ def _batch_advantages(prompts, rewards, group_size):
     return grpo.group_relative_advantage(rewards, len(rewards)).ravel()
 
 
+def _centred(prompts, rewards, group_size):
+    groups = np.reshape(rewards, (-1, group_size))
+    return (groups - groups.mean(axis=1, keepdims=True)).ravel()
+
+
 def _unlearns(values, calls):
     pairs = [pair for value, one in zip(values[_LEARN], calls[_LEARN], strict=True) for pair in _gains(value, one)]
     return all(after < before - 0.05 for before, after in pairs)
@@ -330,7 +402,14 @@ def _same(a, b):
 
 def _clip_never_acts(values, calls):
     once, free, clipped = _clip_moves(values, calls)
-    return not _same(once, free) and _same(free, clipped)
+    return not _same(once, free) and _same(free, clipped) and not _runs_away(values, calls)
+
+
+def _runs_away(values, calls):
+    """Several updates without a clip move further than any learning would, or out of all numbers."""
+    once, free = _moved(values[_CLIP][0], calls[_CLIP][0]), values[_CLIP][1]
+    largest = max(np.abs(np.asarray(row, dtype=float)).max() for row in free.values())
+    return once > 0 and not largest < 1000 * once
 
 
 def _settings_lost(values, calls):
@@ -343,8 +422,9 @@ def _only_the_penalty_is_lost(values, calls):
 
 
 def _group_size_ignored(values, calls):
-    first, *_, small = map(_steps_of, values[_AGAIN], calls[_AGAIN])
-    return np.abs(first).max() > 0 and _same_step(first, small)
+    first, second, *_, small = map(_steps_of, values[_AGAIN], calls[_AGAIN])
+    # A small group may be tied and move nothing; two of them hardly are.
+    return max(np.abs(first).max(), np.abs(second).max()) > 0 and _same_step(first, small)
 
 
 def _one_prompt_at_a_time(values, calls):
@@ -357,13 +437,27 @@ def _a_step_for_each_prompt(values, calls):
     return other > 0 and 0.8 * whole < together < 1.5 * whole
 
 
-def _goal_missed(values, calls):
-    """The short runs learn, the long one moves everywhere, and it does not come to its goal."""
-    ((before, after),) = _gains(values[_LONG_RUN], calls[_LONG_RUN])
-    short = [pair for value, one in zip(values[_PAIR], calls[_PAIR], strict=True) for pair in _gains(value, one)]
-    clipped = _clip_limits(values[_CLIP], calls[_CLIP]) is None
+def _learns_again_what_is_solved(values, calls):
+    """All runs learn, the long one moves everywhere, and rollouts of the start are still there at the end."""
+    pairs = [pair for value, one in zip(values[_LEARN], calls[_LEARN], strict=True) for pair in _gains(value, one)]
     wide = _rows_moved(values[_LONG_RUN], calls[_LONG_RUN]) >= _REACHED
-    return clipped and wide and before < after < _GOAL and all(y > x for x, y in short)
+    solved = _goes_on(values[_SOON_SOLVED], calls[_SOON_SOLVED])
+    return wide and solved and all(after > before for before, after in pairs)
+
+
+def _changes_the_start(values, calls):
+    return _CHANGED in [value for value in values if isinstance(value, str)]
+
+
+def _equal_rewards_move(values, calls):
+    return _moved(values[_GROUP][3], calls[_GROUP][3]) > 1e-6
+
+
+def _steps_without_std(values, calls):
+    """Only groups that differ move, each learning rate counts, and a step is as long as the std and not 1."""
+    value, one = values[_GROUP][2], calls[_GROUP][2]
+    short = 0.2 < _moved(value, one) / _one_step(one) < _SHORT
+    return short and not (_moves_without_signal(values, calls) or _learning_rate_fixed(values, calls))
 
 
 def _few_rows(values, calls):
@@ -381,6 +475,8 @@ def _one_update_only(values, calls):
 
 def _one_iteration_only(values, calls):
     """A penalty cannot act in the first update: the policy is still its reference."""
+    if _learning_rate_fixed(values, calls):
+        return False
     free, held = map(_steps_of, values[_KL], calls[_KL])
     return np.abs(free).max() > 0 and _same_step(free, held) and not _learns(values, calls)
 
@@ -448,12 +544,34 @@ def _penalty_without_effect(values, calls):
 def _runs_after_large_values(values, calls):
     """Responses become larger, not more right, and the rows of the impossible prompt move too."""
     growth = []
-    for value, one in zip(values[_LEARN], calls[_LEARN], strict=True):
+    for value, one in zip(values[:_SOON_SOLVED], calls[:_SOON_SOLVED], strict=True):
         policy = _read(value, one)
         for target in one.args[1]:
             before, after = (tables.expression_probs(x, target) @ _VALUES for x in (one.args[0], policy))
             growth.append(after - before)
-    return np.mean(growth) > 3 and not _learns(values, calls) and _moves_without_signal(values, calls)
+    hunts = np.mean(growth) > 3 and not _learns(values, calls) and _moves_without_signal(values, calls)
+    return hunts and not _equal_rewards_move(values, calls)
+
+
+def _train_on_the_start(start, targets, steps, rng, **settings):
+    """The right policy comes back, written into the arrays that came in."""
+    for state, logits in tables.train_tabular(start, targets, steps, rng, **settings).items():
+        start[state][:] = logits
+    return start
+
+
+def _watched(fn, names):
+    """An adapter: where the penalty is strong, a start that was changed in place is told in a sentence."""
+
+    @functools.wraps(fn)
+    def calls_and_looks(start, *args, **kwargs):
+        before = {state: np.array(logits) for state, logits in start.items()}
+        policy = fn(start, *args, **kwargs)
+        if kwargs.get("kl_coef") == _STRONG and not unchanged(before, start):
+            return _CHANGED
+        return policy
+
+    return calls_and_looks
 
 
 def _train_prompt_by_prompt(
@@ -524,12 +642,12 @@ TRAIN_TABULAR = Exercise(
             "policy of one update is where the next one starts.",
         ),
         Part(
-            says="several prompts: one that nobody can solve moves nothing, and two share a step",
+            says="advantages within each group, divided by its std, and one step for all prompts",
             points=1,
             calls=_group_calls,
             holds=_prompts_share_a_step,
-            hint="Whom is a rollout compared with? Equal rewards in a group must give advantages 0, whatever the other "
-            "prompts did. And the rollouts of all prompts are one batch: one update for all of them.",
+            hint="Whom is a rollout compared with, and in which unit? Equal rewards in a group must give advantages 0, "
+            "whatever the other prompts did. And the rollouts of all prompts are one batch: one update for all.",
         ),
         Part(
             says="several updates on one batch: the clip stops them",
@@ -540,7 +658,7 @@ TRAIN_TABULAR = Exercise(
             "the second kind is computed inside the inner loop.",
         ),
         Part(
-            says="the penalty holds the policy near its start",
+            says="the penalty holds the policy near its start, and the start stays as it is",
             points=1,
             calls=_kl_calls,
             holds=_penalty_holds,
@@ -630,10 +748,27 @@ TRAIN_TABULAR = Exercise(
         Mistake(
             "advantage not from the group",
             _loop(advantages_of=_batch_advantages),
-            "A prompt whose rollouts all earn the same still moves the policy. Either the rewards were compared with "
-            "those of the whole batch, so that hard prompts are punished for being hard; or they were not compared "
-            "with anything.",
-            symptom=_moves_without_signal,
+            "A prompt whose rollouts all earn the same still moves the policy: the rewards were compared with those of "
+            "other prompts (the whole batch, say), so that hard prompts are punished for being hard.",
+            symptom=lambda values, calls: (
+                _moves_without_signal(values, calls) and not _equal_rewards_move(values, calls)
+            ),
+        ),
+        Mistake(
+            "rewards taken for advantages (no mean subtracted)",
+            _loop(advantages_of=lambda prompts, rewards, size: np.array(rewards)),
+            "Rollouts that all earn the same still move the policy: nothing was subtracted from the rewards. Then "
+            "every rollout that earns anything is made likelier, right or wrong. An advantage says how much better a "
+            "rollout is than the mean of its group.",
+            symptom=_equal_rewards_move,
+        ),
+        Mistake(
+            "std left out of the advantages",
+            _loop(advantages_of=_centred),
+            "Nothing moves where all rewards are equal, and elsewhere the steps are too short, as if the advantages "
+            "had not been divided by the std of the rewards. Prompts that are solved rarely, or nearly always, then "
+            "learn slowest.",
+            symptom=_steps_without_std,
         ),
         Mistake(
             "group_size ignored",
@@ -706,10 +841,10 @@ TRAIN_TABULAR = Exercise(
         Mistake(
             "rollouts always drawn from the start",
             _loop(drawn_from="start"),
-            "The policy learns, but it comes to a halt much too early. Which policy writes the rollouts of the second "
-            "iteration? If it is still the start, what was learned is never tried: right answers stay as rare in the "
-            "batches as they were.",
-            symptom=_goal_missed,
+            "Where all responses have become right, the policy is still moved by wrong ones. Which policy writes the "
+            "rollouts of the second iteration? If it is still the start, what was learned is never tried: right "
+            "answers stay as rare in the batches as they were.",
+            symptom=_learns_again_what_is_solved,
         ),
         Mistake(
             "one batch for the whole run",
@@ -718,6 +853,14 @@ TRAIN_TABULAR = Exercise(
             "rollouts of its own; else the policy learns one batch by heart.",
             symptom=_few_rows,
         ),
+        Mistake(
+            "the start changed in place",
+            _train_on_the_start,
+            "The table that came in was changed. It is the start of the run and its reference: whoever calls has lost "
+            "the one, and the penalty compares with the other. Make new tables; note that a copied dict still holds "
+            "the same arrays.",
+            symptom=_changes_the_start,
+        ),
     ),
     alternatives=(
         Alternative("prompt by prompt, log-probs as captured", _train_prompt_by_prompt),
@@ -725,4 +868,5 @@ TRAIN_TABULAR = Exercise(
     ),
     hint="Everything that belongs to the batch is computed before the inner loop, everything that belongs to the "
     "policy inside it.",
+    adapter=_watched,
 )
