@@ -182,10 +182,10 @@ def of_chapter(results: Sequence[Result], chapter: str) -> list[Result]:
         raise ExportError("the report names nobody; run `grader grade` first")
     if not chapter and len(known) > 1:
         raise ExportError(f"the report has several chapters ({', '.join(known)}); say which with --chapter")
-    chapter = chapter or known[0]
-    if chapter not in known:
+    fits = [name for name in known if name == chapter] or [name for name in known if name.startswith(chapter)]
+    if len(fits) != 1:
         raise ExportError(f"the report has no chapter {chapter!r} (--chapter); it has {', '.join(known)}")
-    return [result for result in results if result.chapter == chapter]
+    return [result for result in results if result.chapter == fits[0]]
 
 
 def of_student(results: Sequence[Result], student: str) -> list[Result]:

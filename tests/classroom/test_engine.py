@@ -144,6 +144,29 @@ def test_what_an_earlier_grading_did_is_shown_when_one_is_stopped_at_once(class_
     assert {one.state for one in other.value.graded} == {"not graded yet"}, "these would have other inputs"
 
 
+def test_grades_by_hand_stay_settled_where_a_grading_ended_before_its_record(class_of_four, tmp_path, monkeypatch):
+    folder, _ = class_of_four
+    shutil.copytree(folder / "grading", tmp_path / "grading")
+    work = tmp_path / "grading"
+
+    def grade(policy):
+        graded = grade_class(folder / "submitted", work, seed=5, sandbox=SANDBOX, late_policy=policy)
+        return next(one for one in graded if one.submission.student == "s00")
+
+    with Gradebook(f"sqlite:///{work}/gradebook.db") as gradebook:
+        for name, columns in (("log_softmax", {"manual_score": 1.5}), ("sequence_logprob", {"extra_credit": 1.0})):
+            grade_row = gradebook.find_grade(name, CHAPTER, CHAPTER, "s00")
+            for key, value in {**columns, "needs_manual_grade": False}.items():
+                setattr(grade_row, key, value)
+        gradebook.db.commit()
+    state = grade("none").state
+    with monkeypatch.context() as patch:  # killed when nbgrader had graded anew
+        patch.setattr(Run, "_record", lambda *words: None)
+        grade("zero")
+    after = grade("zero")
+    assert after.state == state == "graded" and "given before" not in after.reason, after.reason
+
+
 def family(pid):
     below = Path(f"/proc/{pid}/task/{pid}/children")
     children = [int(word) for word in below.read_text().split()] if below.exists() else []

@@ -198,6 +198,7 @@ def test_which_chapter(tmp_path):
     write_report([*CLASS, graded("Ana Lee", chapter="03_the_grpo_loss")], tmp_path)
     results = read_report(tmp_path)
     assert {r.chapter for r in of_chapter(results, "03_the_grpo_loss")} == {"03_the_grpo_loss"}
+    assert of_chapter(results, "03") == of_chapter(results, "03_the_grpo_loss")
     with pytest.raises(ExportError, match="several chapters"):
         of_chapter(results, "")
     with pytest.raises(ExportError, match="no chapter '4'"):
