@@ -13,6 +13,7 @@ from pathlib import Path
 
 from grader.classroom.export import ExportError, Filled, Result, Sheet, match
 from grader.classroom.export_numbers import number_in, scaled
+from grader.paths import chapters
 
 FIXED = (
     "student",
@@ -81,7 +82,12 @@ def fill_canvas(
     used = {id(result) for result in found.values()}
     unknown = tuple(result.student for result in results if id(result) not in used and result.state != "missing")
     most = results[0].most
-    note = "" if possible == most else f"{most:g} points became {possible:g}, the Points Possible of the column"
+    title, notes = sheet.rows[0][place].strip(), []
+    if possible != most:
+        notes.append(f"{most:g} points became {possible:g}, the Points Possible of the column")
+    if other := next((c for c in chapters() if c != results[0].chapter and _letters(c) in _letters(title)), ""):
+        notes.append(f"the points of {results[0].chapter} stand in the column {title!r} now, which names {other}")
+    note = "; ".join(notes)
     return Filled(sheet.text(), tuple(written), tuple(left), unknown, note)
 
 

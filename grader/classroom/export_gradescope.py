@@ -9,6 +9,7 @@ command prints is shown to the instructor alone. Notes for the instructor go int
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +42,8 @@ def gradescope_results(result: Result) -> dict:
         score, tests = result.points, [_test(line, result) for line in result.lines]
         output = [LOOK] if result.state == "needs review" else []
         output += [f"late: {result.penalty:g} points taken off"] if result.penalty else []
-    notes = [f"{result.state}: {result.reason}" if result.reason else "", *result.flags.split("; ")]
+    flags = (flag for flag in result.flags.split("; ") if flag not in result.reason)
+    notes = [f"{result.state}: {result.reason}" if result.reason else "", *flags]
     if any(notes):
         hidden = {"name": NOTES, "output": "\n".join(filter(None, notes)), "output_format": "text"}
         tests.append({**hidden, "visibility": "hidden"})
@@ -59,7 +61,12 @@ def _hand_in(result: Result) -> list[str]:
     """What to do comes first; then why, as far as it is about the file."""
     first = f"Not graded: hand in your notebook of this chapter, {result.chapter}.ipynb."
     about_the_file = "; ".join(part for part in result.reason.split("; ") if part != OFF_ROSTER)
-    return [first, f"What was handed in could not be used: {about_the_file}"] if about_the_file else [first]
+    if not about_the_file or result.intake == "missing":
+        return [first]
+    # A reason asks the instructor to ask for something.
+    about_the_file = re.sub(r"\bask for it again\b", "hand it in again", about_the_file)
+    about_the_file = re.sub(r"\bask for the\b", "hand in the", about_the_file)
+    return [first, f"What was handed in could not be used: {about_the_file}"]
 
 
 def _test(line: Line, result: Result) -> dict:

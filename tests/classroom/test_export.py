@@ -252,6 +252,9 @@ def test_canvas_with_two_name_columns_a_chosen_column_and_a_list_of_names(report
     done = run("canvas", source, "--out", out, "--report", report, "--column", "5", "--names", tmp_path / "names.csv")
     assert done.exit_code == 0 and "became" not in done.output
     assert [row[4] for row in rows(out, ";")][2:] == [str(MOST), "0"]
+    source.write_text(source.read_text().replace("Week 2 (5)", "03 the GRPO loss (5)"))
+    done = run("canvas", source, "--out", tmp_path / "o.csv", "--report", report, "--column", "5", "--force")
+    assert "in the column '03 the GRPO loss (5)' now, which names 03_the_grpo_loss" in done.output.replace("\n", " ")
 
 
 @pytest.mark.parametrize(
@@ -523,7 +526,8 @@ def test_gradescope(report, tmp_path):
 
 
 def test_what_is_meant_for_the_instructor_is_in_a_test_that_students_do_not_see(tmp_path):
-    one = graded("Finn", 0.0, "needs review", flags=("cell 3 wrote the gradebook", "another flag"))
+    flags = ("cell 3 wrote the gradebook", "another flag", "why <b>")
+    one = graded("Finn", 0.0, "needs review", flags=flags)
     done, data = gradescope_of(one, tmp_path)
     assert done.exit_code == 0 and data["score"] == 0 and not [word for word in WORDS if word in seen(data)]
     assert "your instructor will look at it" in data["output"]
@@ -534,14 +538,25 @@ def test_what_is_meant_for_the_instructor_is_in_a_test_that_students_do_not_see(
     assert "gradebook" not in seen(data) and "gradebook" in json.dumps(data)
 
 
-@pytest.mark.parametrize("state, reason", [("failed", "x.ipynb is not readable"), ("missing", "")])
-def test_who_handed_in_nothing_that_can_be_used_reads_first_what_to_hand_in(tmp_path, state, reason):
+@pytest.mark.parametrize(
+    "state, reason, more_said",
+    [
+        ("failed", "x.ipynb is not readable", "x.ipynb is not readable"),
+        ("failed", "not saved whole; ask for it again", "not saved whole; hand it in again"),
+        ("failed", "it is a text; ask for the file that ends", "it is a text; hand in the file that ends"),
+        ("missing", "nothing was handed in", ""),
+        ("missing", "", ""),
+    ],
+)
+def test_who_handed_in_nothing_that_can_be_used_reads_first_what_to_hand_in(tmp_path, state, reason, more_said):
     one = replace(graded("Cleo", state=state, intake=state), reason=f"{reason}; not on the roster".lstrip("; "))
     done, data = gradescope_of(one, tmp_path)
     assert done.exit_code == 0 and data["score"] == 0
     first, *more = data["output"].splitlines()
     assert first == f"Not graded: hand in your notebook of this chapter, {CHAPTER}.ipynb."
-    assert more == ([f"What was handed in could not be used: {reason}"] if reason else []), "the roster is not for them"
+    assert more == ([f"What was handed in could not be used: {more_said}"] if more_said else []), (
+        "no word of the roster"
+    )
     assert f"0 points, and told what to hand in: Cleo ({state}" in done.output
     assert [test["visibility"] for test in data["tests"]] == ["hidden"]
 
