@@ -25,12 +25,13 @@ def chapters(folder: Path = SOLUTIONS) -> list[str]:
 
 
 def chapter_called(text: str) -> str:
-    """Return the chapter whose name is `text`, or the only one whose name begins with it ("02").
+    """Return the chapter whose name is `text`, or the only one whose name begins with it ("02", or "2").
 
     Raises:
         ValueError: there is none, or several; the message lists the chapters.
     """
     known = chapters()
+    text = text.zfill(2) if text.isdecimal() else text
     fits = [text] if text in known else [name for name in known if text and name.startswith(text)]
     if len(fits) != 1:
         what = f"{len(fits)} chapters begin with {text!r}" if fits else f"no chapter is called {text!r}"

@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from grader.classroom.intake_files import File, files_in_folder, files_in_zip, readable
 from grader.classroom.intake_names import Person, tidy
 from grader.classroom.intake_notebook import IntakeError
+from grader.exercises import EXERCISES
 
 _MOODLE = re.compile(
     r"(?:(?P<name>.*?)_)?(?P<number>\d+)_assignsubmission_(?P<kind>[a-z]+)(?:_(?P<rest>.*))?", re.DOTALL
@@ -62,7 +63,7 @@ def handed_in(submitted: Path) -> list[HandedIn]:
         only = next(iter(tops)) if len(tops) == 1 else ""
         if only in ("submitted", submitted.stem) and all(len(file.path.parts) > 1 for file in tops[only]):
             tops = _tops([file.below(1) for file in tops[only]])
-        return list(_people(tops, ""))
+        return list(_people(_by_student(tops), ""))
     if not submitted.exists():
         raise IntakeError(f"{submitted} is not there; name the folder or the zip file with the submissions")
     if not submitted.is_dir():
@@ -83,7 +84,29 @@ def handed_in(submitted: Path) -> list[HandedIn]:
         # Only if everything is: a student's own zip file must not speak for others. Later downloads come later.
         order = sorted(downloads, key=lambda top: (times.get(top, 0), top))
         return [one for n, top in enumerate(order) for one in _people(_tops(downloads[top]), f"{n:06d} {top}")]
-    return list(_people(dict(sorted(tops.items())), ""))
+    return list(_people(dict(sorted(_by_student(tops).items())), ""))
+
+
+def _by_student(tops: dict[str, list[File]]) -> dict[str, list[File]]:
+    """Return the files by students where they lie by chapters (CHAPTER/STUDENT/...), or in one folder around all."""
+    known = {exercise.chapter for exercise in EXERCISES.values()}
+    if tops and all(top in known and all(len(file.path.parts) > 2 for file in files) for top, files in tops.items()):
+        turned = [file for files in tops.values() for file in map(_turned, files)]
+        return _tops(turned)
+    if len(tops) == 1:
+        (files,) = tops.values()
+        places: dict[str, set[str]] = {}  # of notebooks of one name
+        for file in files:
+            if len(file.path.parts) > 2 and file.path.suffix.lower() == ".ipynb" and file.path.parts[1] not in known:
+                places.setdefault(file.path.name, set()).add(file.path.parts[1])
+        if any(len(folders) > 1 for folders in places.values()) and all(len(file.path.parts) > 2 for file in files):
+            return _tops([file.below(1) for file in files])
+    return tops
+
+
+def _turned(file: File) -> File:
+    chapter, student, *rest = file.path.parts
+    return File(PurePosixPath(student, chapter, *rest), file.read, file.problem)
 
 
 def _tops(files: list[File]) -> dict[str, list[File]]:

@@ -13,11 +13,24 @@ from pathlib import Path
 
 from grader.classroom.intake_notebook import IntakeError
 
-_HEADERS = ("student", "student id", "id", "name", "full name", "roster", "lms", "lms name", "lms id")
+_HEADERS = (
+    "student",
+    "student id",
+    "id",
+    "name",
+    "full name",
+    "roster",
+    "lms",
+    "lms name",
+    "lms id",
+    "email",
+    "e-mail",
+)
 _FIRST, _LAST = (
     ("first name", "firstname", "given name", "vorname"),
     ("last name", "lastname", "surname", "family name", "nachname"),
 )
+NOBODY = ("points possible", "student, test", "test student")  # rows of a gradebook of Canvas that are nobody's
 UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"})
 _STUDENTS = ("student", "student id", "roster", "name", "full name")  # a roster's column, the first of these it has
 
@@ -58,6 +71,7 @@ def read_roster(path: Path) -> list[str]:
     if headed:
         column = next((titles.index(title) for title in _STUDENTS if title in titles), 0)
         rows = rows[1:]
+    rows = [(number, row) for number, row in rows if not row or tidy(row[column % len(row)]).casefold() not in NOBODY]
     seen: dict[str, tuple[int, list[str]]] = {}
     for number, row in rows:
         if column >= len(row) or not row[column].strip():

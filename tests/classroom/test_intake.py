@@ -973,3 +973,35 @@ def test_what_is_not_there_is_said_to_be_missing(klass):
     for name in ("hw2.zip", "nowhere"):
         with pytest.raises(IntakeError, match=f"{name} is not there"):
             klass.take(source=klass.folder / name)
+
+
+@pytest.mark.parametrize("packing", ["folders", "zip"])
+@pytest.mark.parametrize(
+    "places",
+    [
+        (f"{CHAPTER}/ana/{NAME}", f"{CHAPTER}/ben/{NAME}", f"{OTHER}/ana/x.ipynb"),
+        (f"Homework 2/ana/{NAME}", f"Homework 2/ben/{NAME}", "Homework 2/ana/notes.txt"),
+        (f"Homework 2/ana/{CHAPTER}/{NAME}", f"Homework 2/ben/{CHAPTER}/{NAME}"),
+    ],
+    ids=["by chapters", "a folder around all", "a folder around nbgrader's tree"],
+)
+def test_a_class_in_another_order_of_folders_is_a_class(klass, packing, places):
+    data = {place: text(chapter=OTHER) if OTHER in place else text(place) for place in places}
+    for place, content in data.items():
+        klass.put(place, content)
+    found = klass.take(source=packed(data, klass.folder / "class.zip") if packing == "zip" else None)
+    assert {name: one.state for name, one in found.items()} == {"ana": "found", "ben": "found"}
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        (f"ana/{CHAPTER}/{NAME}", f"ana/{OTHER}/{OTHER}.ipynb"),
+        (f"ana/week 1/{NAME}", "ana/week 2/other.ipynb"),
+        (f"ana/mine/{NAME}", f"ana/old/{NAME}", f"ana/{NAME}"),
+    ],
+)
+def test_folders_of_one_student_are_no_class(klass, places):
+    for place in places:
+        klass.put(place, text(chapter=OTHER) if OTHER in place or "other" in place else RELEASED)
+    assert set(klass.take()) == {"ana"}

@@ -215,3 +215,11 @@ def test_what_a_list_of_names_says_is_taken_for_the_name_on_the_roster():
     said = {"1": "Lee, Ana", "2": "Nobody Here", "3": "ben"}
     called = who_is_who(people, ["Ana Lee", "Ben", "ben"], said)
     assert [name for name, _ in called.values()] == ["Ana Lee", "Nobody Here", "ben"]
+
+
+def test_rows_of_a_gradebook_that_are_nobody_s_are_no_students(tmp_path):
+    path = tmp_path / "grades.csv"
+    path.write_text('Student,ID\n"    Points Possible",\n"Lee, Ana",1\n"Student, Test",2\n')
+    assert read_roster(path) == ["Lee, Ana"]
+    path.write_text("E-Mail\nana@example.org\n")
+    assert read_roster(path) == ["ana@example.org"]
