@@ -232,6 +232,8 @@ def grade(
         raise typer.BadParameter(f"--out {out} is a file; name a folder")
     if out.resolve() == submitted.resolve():
         raise typer.BadParameter(f"--out {out} is the folder with the submissions; name another")
+    if submitted.is_dir() and out.resolve().is_relative_to(submitted.resolve()):
+        raise typer.BadParameter(f"--out {out} lies in the folder with the submissions, where folders are students")
     stopped = ""
     try:
         with Progress(console=console) as bar:

@@ -31,6 +31,7 @@ from grader.classroom.engine.records import Settings, the_secret
 from grader.classroom.engine.run import Run
 from grader.classroom.engine.trouble import Unusable, in_words, is_full, trouble_with
 from grader.classroom.intake import Submission, take_in
+from grader.classroom.intake_names import tidy
 from grader.classroom.lateness import LatenessError, policy_config, read_due
 from grader.classroom.nbgrader_api import CELL_SECONDS
 from grader.classroom.preprocessors import NOTEBOOK_SECONDS
@@ -118,6 +119,10 @@ def grade_class(
         raise GradingError(
             f"{work} is the folder with the submissions: name another --work, or the grader's own files become students"
         )
+    if submitted.is_dir() and work.resolve().is_relative_to(submitted.resolve()):
+        raise GradingError(
+            f"--work {work} lies in the folder with the submissions, where folders are students: name another"
+        )
     if workers is not None and workers < 1:
         raise GradingError(f"{workers} workers can grade nothing; use 1 or more")
     try:
@@ -134,7 +139,7 @@ def grade_class(
             settings = Settings(
                 str(work.resolve()), secret, cell_seconds, notebook_seconds, sandbox, pictures, late_policy, container
             )
-            run = Run(found, settings, again)
+            run = Run(found, settings, again, [tidy(name) for name in roster or []])
             with Pool(settings, workers or os.cpu_count() or 1) as pool:
                 run.begin(pool)
                 run.go(pool, _api_for(found, settings, times), progress, stopped)

@@ -88,23 +88,16 @@ def handed_in(submitted: Path) -> list[HandedIn]:
 
 
 def _by_student(tops: dict[str, list[File]]) -> dict[str, list[File]]:
-    """Return the files by students where they lie by chapters (CHAPTER/STUDENT/...), or in one folder around all."""
+    """Return the files by students, also where they lie by chapters (CHAPTER/STUDENT/...): no student is called so."""
     known = {exercise.chapter for exercise in EXERCISES.values()}
-    if tops and all(top in known and all(len(file.path.parts) > 2 for file in files) for top, files in tops.items()):
-        turned = [file for files in tops.values() for file in map(_turned, files)]
-        return _tops(turned)
-    if len(tops) == 1:
-        (files,) = tops.values()
-        places: dict[str, set[str]] = {}  # of notebooks of one name
-        for file in files:
-            if len(file.path.parts) > 2 and file.path.suffix.lower() == ".ipynb" and file.path.parts[1] not in known:
-                places.setdefault(file.path.name, set()).add(file.path.parts[1])
-        if any(len(folders) > 1 for folders in places.values()) and all(len(file.path.parts) > 2 for file in files):
-            return _tops([file.below(1) for file in files])
-    return tops
+    if not known & set(tops):
+        return tops
+    return _tops([_turned(file) if top in known else file for top, files in tops.items() for file in files])
 
 
 def _turned(file: File) -> File:
+    if len(file.path.parts) < 3:  # a zip file or a notebook that is called by its student
+        return file.below(len(file.path.parts) - 1)
     chapter, student, *rest = file.path.parts
     return File(PurePosixPath(student, chapter, *rest), file.read, file.problem)
 

@@ -180,6 +180,9 @@ def choose(found: list[Notebook], chapter: str) -> tuple[Notebook | None, list[s
     left = called if len(called) == 1 else left
     if len({one.path if one.text is None else one.text for one in left}) > 1:
         names = some(_short(one.path, chapter) for one in left)
+        if len(called) > 1:
+            advice = "if these folders are students', grade the folder around them"
+            return None, [], f"several notebooks ({names}) are called {expected}; keep one ({advice})"
         return None, [], f"several notebooks ({names}) and none is called {expected}; keep one"
     if not left:
         return None, [], ""

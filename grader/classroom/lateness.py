@@ -49,11 +49,12 @@ def read_due(given: str, chapters: Iterable[str]) -> dict[str, datetime]:
         words = [word.strip() for word in row]
         if number == 1 and words[0].lower() == "chapter":
             continue
-        if len(words) < 2 or words[0] not in known:
+        named = [name for name in known if words[0] and name.startswith(words[0])]
+        if len(words) < 2 or (len(named) != 1 and words[0] not in known):
             raise LatenessError(
                 f"{path}, row {number}: {','.join(row)!r} is no `chapter,time`; the chapters are {', '.join(known)}"
             )
-        due[words[0]] = _time(words[1], f"{path}, row {number}")
+        due[words[0] if words[0] in known else named[0]] = _time(words[1], f"{path}, row {number}")
     return due
 
 

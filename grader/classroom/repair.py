@@ -56,9 +56,7 @@ def rebuild(cells: Sequence, release: NotebookNode) -> tuple[NotebookNode, list[
         ours = due.get(cell.grade_id)
         if ours is not None and any(cell.marks.get(mark) != ours.metadata.nbgrader.get(mark) for mark in MARKS):
             remarks.append(f"the marks of the cell {cell.grade_id} were changed")
-    spots = [
-        _Spot("code" if c.grade_id in due else c.kind, c.source, c.grade_id if c.grade_id in due else "") for c in cells
-    ]
+    spots = [_spot(cell, due, checks) for cell in cells]
     together: dict[str, list[str]] = {}
     for grade_id in answers:
         spots = _settle_answer(spots, grade_id, due[grade_id].source, remarks, together)
@@ -71,6 +69,14 @@ def rebuild(cells: Sequence, release: NotebookNode) -> tuple[NotebookNode, list[
             spots = _put_back(spots, grade_id, due[grade_id].source, remarks)
     setup = next((cell for cell in release.cells if cell.cell_type == "code" and not grade_id_of(cell)), None)
     return _notebook(spots, due, setup, release), list(dict.fromkeys(remarks))
+
+
+def _spot(cell, due: dict, checks: list[str]) -> _Spot:
+    """A cell of the student's. One with the mark of a check that defines functions was merged with answers: it is an
+    ordinary cell, and the check comes back."""
+    merged = cell.grade_id in checks and any(defines(cell.source, name) for name in checks)
+    mark = cell.grade_id if cell.grade_id in due and not merged else ""
+    return _Spot("code" if cell.grade_id in due else cell.kind, cell.source, mark)
 
 
 def is_untouched(cells: Sequence, release: NotebookNode) -> bool:
@@ -113,9 +119,10 @@ def _settle_answer(
         and defines(spot.source, name)
         and not _untouched(spot.source, name, stub)
     ]
+    other = None if able else _other_answer(spots, name, stub)
     if elsewhere and able:
         remarks.append(f"{name} is defined in another cell, too, than {grade_id}")
-    elif not elsewhere and not able and (other := _other_answer(spots, name, stub)) is not None:
+    elif other is not None and other > max(elsewhere, default=-1):  # the later one counts, as in Python
         together.setdefault(spots[other].of.removesuffix("_answer"), []).append(name)
         return _answered_by(other, spots, grade_id, name, stub)
     elif elsewhere:
@@ -296,14 +303,21 @@ def _untouched(source: str, name: str, stub: str) -> bool:
     if not source.strip() or source.strip() == stub.strip():
         return True
     tree, code = _parsed(source), code_in(source, name)
-    if tree is None or code is None or len(tree.body) != 1:
+    if tree is None or code is None:
         return False
-    body = [
-        node for node in code.tree.body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
-    ]
+    rest = [node for node in _without_texts(tree.body) if not isinstance(node, ast.Import | ast.ImportFrom)]
+    return all(isinstance(node, ast.FunctionDef) and _is_stub(node) for node in rest)
+
+
+def _is_stub(function: ast.FunctionDef) -> bool:
+    body = _without_texts(function.body)
     raised = getattr(body[0], "exc", None) if len(body) == 1 and isinstance(body[0], ast.Raise) else None
     raised = raised.func if isinstance(raised, ast.Call) else raised
     return isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
+
+
+def _without_texts(body: list[ast.stmt]) -> list[ast.stmt]:
+    return [node for node in body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]
 
 
 def _parses(source: str) -> bool:

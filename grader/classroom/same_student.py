@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -64,39 +63,42 @@ def refuse_second(student: str, chapter: str, db_url: str) -> None:
     )
 
 
-def take_along(gradebook: Gradebook, found: Sequence[Submission], work: Path) -> dict[str, tuple[str, str]]:
+def take_along(
+    gradebook: Gradebook, found: Sequence[Submission], work: Path, roster: Iterable[str]
+) -> dict[str, tuple[str, str]]:
     """Let the grades of students whose names the roster spells otherwise now go with them to their new ids.
 
-    That is for one student of an earlier grading whom nobody is called any more, and one of this grading who is not
-    in the gradebook yet. Of any others `doubles` tells.
+    That is for one student of an earlier grading whom nobody is called any more, and one on the roster who is not in
+    the gradebook yet. Of any others `doubles` tells: without a roster two people may have names that are alike.
 
     Args:
         found: the submissions at hand.
         work: the folder in which earlier gradings have noted who is called what.
+        roster: the names on it.
 
     Returns: {student_id: (the id, the name) that this student had before}.
     """
-    entered, kept = {student.id for student in gradebook.students}, _kept(work)
-    moved = {}
+    entered, on_roster, moved = {student.id for student in gradebook.students}, set(map(safe_id, roster)), {}
     for known, others in _earlier_ids(entered, found, work).items():
-        if known in entered or len(others) > 1:
+        if known in entered or len(others) > 1 or known not in on_roster:
             continue
-        moved[known] = others[0], kept.students.get(others[0], others[0])
-        _move(work / "records", others[0], known)  # first: what it says of grades by hand holds under either id
-        _rename(gradebook, others[0], known)
-        for made_again in ("judged", "autograded", "feedback"):
-            shutil.rmtree(work / made_again / others[0], ignore_errors=True)
-    if moved:
-        gone = {old for old, _ in moved.values()}
-        students = {one: name for one, name in kept.students.items() if one not in gone}
-        former = {new: [*kept.former.get(old, []), *kept.former.get(new, []), old] for new, (old, _) in moved.items()}
-        replace(kept, students=students, former={**kept.former, **former}).write(work)
+        (old,), kept = others, _kept(work)
+        moved[known] = old, kept.students.get(old, old)
+        # The gradebook comes last: a grading that is killed before that does all of it again.
+        for folder in ("records", "judged", "autograded", "feedback"):
+            _move(work / folder, old, known)
+        former = dict.fromkeys([*kept.former.get(old, []), *kept.former.get(known, []), old])
+        students = {one: name for one, name in kept.students.items() if one != old}
+        replace(kept, students=students, former={**kept.former, known: [*former]}).write(work)
+        _rename(gradebook, old, known)
     return moved
 
 
 def _rename(gradebook: Gradebook, old: str, new: str) -> None:
     """Give a student another id, in one transaction: a gradebook never holds half of it."""
     before, after = gradebook.find_student(old), Student(id=new)
+    for column in ("first_name", "last_name", "email", "lms_user_id"):
+        setattr(after, column, getattr(before, column))
     gradebook.db.add(after)
     for submission in list(before.submissions):
         submission.student = after

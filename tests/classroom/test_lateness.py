@@ -41,6 +41,8 @@ def test_a_file_with_a_time_for_each_chapter(tmp_path):
     path = tmp_path / "due.csv"
     path.write_text(f"chapter,time\n{CHAPTER}, 2026-12-01T12:00\n\n", encoding="utf-8-sig")
     assert read_due(str(path), ALL) == {CHAPTER: datetime(2026, 12, 1, 12)}
+    path.write_text(f"{CHAPTER[:2]},2026-12-01T12:00\n")
+    assert read_due(str(path), ALL) == {CHAPTER: datetime(2026, 12, 1, 12)}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,15 @@ from nbgrader.api import Gradebook, MissingEntry
 
 from grader.classroom.engine.gradebook import _new_gradebook
 from grader.classroom.intake import Submission, safe_id
-from grader.classroom.same_student import SecondStudent, doubles, keep_names, known_as, refuse_second, take_along
+from grader.classroom.same_student import (
+    SecondStudent,
+    doubles,
+    former_ids,
+    keep_names,
+    known_as,
+    refuse_second,
+    take_along,
+)
 
 CHAPTER = "02_advantages_and_logprobs"
 ROSTER = ["Zoë Lee", "ben", "Ana García"]
@@ -104,22 +112,27 @@ def test_grades_go_along_to_the_name_that_the_roster_has_now(tmp_path):
         (tmp_path / name / "old").mkdir(parents=True)
     new = safe_id("Zoë Lee")
     with _gradebook(tmp_path, old=3.0, ben=1.0, carla=2.0) as gradebook:
-        assert take_along(gradebook, FOUND, tmp_path) == {new: ("old", "lee, zoe")}
+        gradebook.find_student("old").email = "zoe@example.org"
+        assert take_along(gradebook, FOUND, tmp_path, ROSTER[1:]) == {}, "who is not on the roster may be another"
+        assert take_along(gradebook, FOUND, tmp_path, ROSTER) == {new: ("old", "lee, zoe")}
+        assert gradebook.find_student(new).email == "zoe@example.org"
         assert sorted(student.id for student in gradebook.students) == sorted(["ben", "carla", new])
         found = [
             gradebook.find_grade("log_softmax", CHAPTER, CHAPTER, one).manual_score for one in (new, "ben", "carla")
         ]
         assert found == [3.0, 1.0, 2.0]
-        assert take_along(gradebook, FOUND, tmp_path) == {}
-    assert (tmp_path / "records" / new).is_dir() and not list(tmp_path.glob("[!r]*/old"))
+        assert take_along(gradebook, FOUND, tmp_path, ROSTER) == {}
+    moved = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("*/*"))
+    assert moved == sorted(f"{name}/{new}" for name in ("records", "judged", "autograded", "feedback"))
+    assert former_ids(tmp_path) == {new: ["old"]}
     assert known_as("old", tmp_path) == "", "nbgrader would make a second student of it"
     assert known_as("u1", tmp_path) == "ben", "what --names said stays"
 
 
 def test_grades_stay_where_it_is_not_clear_whose_they_are(tmp_path):
     with _gradebook(tmp_path, Ben=3.0, BEN=1.0) as gradebook:
-        assert take_along(gradebook, FOUND, tmp_path) == {}, "two who may be ben"
+        assert take_along(gradebook, FOUND, tmp_path, ROSTER) == {}, "two who may be ben"
         gradebook.remove_student("BEN")
         gradebook.add_student("ben")
-        assert take_along(gradebook, FOUND, tmp_path) == {}, "ben has a place of his own"
+        assert take_along(gradebook, FOUND, tmp_path, ROSTER) == {}, "ben has a place of his own"
         assert gradebook.find_grade("log_softmax", CHAPTER, CHAPTER, "Ben").manual_score == 3.0

@@ -50,8 +50,8 @@ Progress = Callable[[int, int, str], None]
 class Run:
     """The grading of the submissions in `found`; `again` judges also what has not changed."""
 
-    def __init__(self, found: Sequence[Submission], settings: Settings, again: bool):
-        self.found, self.settings, self.again = list(found), settings, again
+    def __init__(self, found: Sequence[Submission], settings: Settings, again: bool, roster: Sequence[str] = ()):
+        self.found, self.settings, self.again, self.roster = list(found), settings, again, list(roster)
         self.work = Path(settings.work)
         self.rows: dict[int, Graded] = {}
         self.keys: dict[int, str] = {}
@@ -72,7 +72,7 @@ class Run:
         """Grade until everything has its row, or until `stopped` says so. `api` knows the chapters."""
         self.api = api
         with api.gradebook as self.book:
-            self.moved = take_along(self.book, self.found, self.work)
+            self.moved = take_along(self.book, self.found, self.work, self.roster)
             self.formerly = former_ids(self.work)
             self.doubles = doubles([student.id for student in self.book.students], self.found, self.work)
             while len(self.rows) < len(self.found) and not stopped():
@@ -200,7 +200,7 @@ class Run:
             entry = gradebook.entry_of(self.book, one)
         elif by_hand.mark(self.book, one, by_hand.settled(entry, record, one.digest)):  # nbgrader graded meanwhile
             entry = gradebook.entry_of(self.book, one)
-        shows = json.dumps([judged.get("key"), entry.shown(), one.left], sort_keys=True)
+        shows = json.dumps([one.student, judged.get("key"), entry.shown(), one.left], sort_keys=True)
         shown = hashlib.sha256(shows.encode()).hexdigest()
         if record.get("shown") == shown and has_text(self._page(number)) and number not in self.fresh:
             if record.get(by_hand.RECORDED) != by_hand.given(entry):

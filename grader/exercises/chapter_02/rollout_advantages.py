@@ -110,6 +110,18 @@ def _rollouts_short_group_accepted(prompt_ids, rewards, group_size, eps=1e-4):
     return advantages
 
 
+def _rollouts_long_group_accepted(prompt_ids, rewards, group_size, eps=1e-4):
+    if group_size < 2 or len(prompt_ids) != len(rewards) or not np.isfinite(rewards).all():
+        raise ValueError("these rollouts cannot be compared")
+    r = np.asarray(rewards, dtype=float)
+    advantages = np.zeros(len(r))
+    for group in _rows_by_prompt(prompt_ids).values():
+        if len(group) < group_size:
+            raise ValueError("a group is too small")
+        advantages[group] = _normalised(r[group], eps)
+    return advantages
+
+
 def _rollouts_lengths_not_compared(prompt_ids, rewards, group_size, eps=1e-4):
     n = min(len(prompt_ids), len(rewards))  # what zip does
     return grpo.rollout_advantages(prompt_ids[:n], rewards[:n], group_size, eps)
@@ -258,6 +270,7 @@ ROLLOUT_ADVANTAGES = Exercise(
                 call(["a", "b", "b", "a"], [1, 0, 1, 0], 2),
                 call(["a", "a", "a", "b"], [1, 0, 1, 0], 2, note="3 rollouts of a, 1 of b"),
                 call(["a", "b", "a", "b"], [1, 0, 1, 0], 4, note="groups of 4 were due"),
+                call(["a", "b", "a", "b", "a", "b"], [1, 0, 1, 0, 1, 1], 2, note="3 rollouts of each, 2 were due"),
                 call(["a", "b", "a", "b", "c", "c"], [1, 0, 1, 0], 2, note="6 ids, 4 rewards"),
                 call(["a", "b", "a", "b"], [1, 0, 1, 0, 1, 1], 2, note="4 ids, 6 rewards"),
                 call(["a", "b", "a", "b"], [1, 0, float("nan"), 0], 2),
@@ -344,6 +357,12 @@ ROLLOUT_ADVANTAGES = Exercise(
             _rollouts_short_group_accepted,
             "A prompt with more or fewer than `group_size` rollouts was accepted. Somewhere rollouts were lost or "
             "doubled; the run should stop there and say so.",
+        ),
+        Mistake(
+            "long group accepted",
+            _rollouts_long_group_accepted,
+            "A prompt with more than `group_size` rollouts was accepted. Somewhere rollouts were doubled, or two "
+            "prompts have one id; the run should stop there and say so.",
         ),
         Mistake(
             "lengths not compared",
