@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, field
 
 from grader.classroom.intake_kinds import what_it_is
-from grader.classroom.repair import DEFINES, bound_names
+from grader.classroom.repair_cells import DEFINES, bound_names
 from grader.exercises import EXERCISES
 
 MAX_BYTES = 20_000_000

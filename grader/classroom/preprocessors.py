@@ -30,7 +30,8 @@ from traitlets import Integer, Unicode
 from grader import source
 from grader.checking import SEED_VARIABLE, run_check
 from grader.classroom.cells import cell_name
-from grader.classroom.repair import MAX_PRINTED, bound_names, grade_id_of, shorten_prints
+from grader.classroom.repair import MAX_PRINTED, grade_id_of, shorten_prints
+from grader.classroom.repair_cells import bound_names
 from grader.classroom.seeds import check_seed, content_digest
 from grader.exercises import EXERCISES
 from grader.judge.flags import RAN_FINISHED

@@ -15,19 +15,22 @@ The rules, each said in the submission's reason where it was needed:
 
 from __future__ import annotations
 
-import ast
 import copy
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from nbformat import NotebookNode
 
-from grader.source import code_in
+from grader.classroom.repair_cells import (
+    checked_name,
+    defines,
+    ends_in_return,
+    is_as_released,
+    parses,
+    without_an_answer,
+)
 
 MAX_PRINTED = 20_000  # characters kept of one output: a page with megabytes of print helps nobody
-DEFINES = re.compile(r"^(?:async )?(?:def|class) (\w+)|^(\w+) *(?::[^=\n]*)?=(?!=)", re.MULTILINE)
 MARKS = ("grade", "solution", "points")
 MAX_PARTS, MAX_JOINED = 50, 60_000  # parts of a split cell that are joined, and the characters they may come to
 
@@ -87,7 +90,7 @@ def is_untouched(cells: Sequence, release: NotebookNode) -> bool:
         if grade_id_of(cell) and cell.metadata.nbgrader.get("solution")
     }
     return all(
-        _untouched(cell.source, name, stub)
+        is_as_released(cell.source, name, stub)
         for cell in cells
         for name, stub in stubs.items()
         if cell.grade_id == f"{name}_answer" or (cell.kind == "code" and defines(cell.source, name))
@@ -109,7 +112,7 @@ def _settle_answer(
         remarks.append(f"the cell {grade_id} stands there more than once")
     if joined:
         remarks.append(f"the parts of the split cell {grade_id} were joined")
-    written = [i for i in marked if not _untouched(spots[i].source, name, stub)]
+    written = [i for i in marked if not is_as_released(spots[i].source, name, stub)]
     able = [i for i in written if defines(spots[i].source, name)]
     elsewhere = [
         i
@@ -117,7 +120,7 @@ def _settle_answer(
         if spot.kind == "code"
         and not spot.of
         and defines(spot.source, name)
-        and not _untouched(spot.source, name, stub)
+        and not is_as_released(spot.source, name, stub)
     ]
     other = None if able else _other_answer(spots, name, stub)
     if elsewhere and able:
@@ -149,7 +152,7 @@ def _other_answer(spots: list[_Spot], name: str, stub: str) -> int | None:
     found = [
         i
         for i, spot in enumerate(spots)
-        if spot.of.endswith("_answer") and defines(spot.source, name) and not _untouched(spot.source, name, stub)
+        if spot.of.endswith("_answer") and defines(spot.source, name) and not is_as_released(spot.source, name, stub)
     ]
     return found[-1] if found else None
 
@@ -160,7 +163,7 @@ def _answered_by(other: int, spots: list[_Spot], grade_id: str, name: str, stub:
     for i, spot in enumerate(spots):
         if spot.of != grade_id:
             kept.append(spot)
-        elif not _untouched(spot.source, name, stub):
+        elif not is_as_released(spot.source, name, stub):
             kept.append(replace(spot, of=""))
         if i == other:
             kept.append(
@@ -182,20 +185,13 @@ def _joined(spots: list[_Spot], grade_id: str) -> tuple[list[_Spot], bool]:
         if spot.kind == "code" and not many and _one_answer({made[last].of, spot.of}, grade_id):
             both = made[last].source.rstrip("\n") + "\n" + spot.source
             name = grade_id.removesuffix("_answer")
-            apart = _parses(made[last].source) and (_parses(spot.source) or _is_whole(made[last].source, name))
-            if not apart and _parses(both) and defines(both, name):
+            apart = parses(made[last].source) and (parses(spot.source) or ends_in_return(made[last].source, name))
+            if not apart and parses(both) and defines(both, name):
                 made[last] = replace(made[last], source=both, of=grade_id)
                 joined += 1
                 continue
         made.append(spot)
     return made, joined > 0
-
-
-def _is_whole(source: str, name: str) -> bool:
-    """Tell whether a function's last line returns: then no part of it is missing, and an indented cell below it is one
-    of its own, which IPython runs."""
-    code = code_in(source, name)
-    return code is not None and isinstance(code.tree.body[-1], ast.Return)
 
 
 def _one_answer(marks: set[str], grade_id: str) -> bool:
@@ -214,6 +210,11 @@ def _settle_check(spots: list[_Spot], grade_id: str, source: str, remarks: list[
     if answer is not None and answer > place:
         remarks.append(f"the check of {grade_id} stood before its answer, and was moved behind it")
         place = answer
+    checked = next((name for i in mine if (name := checked_name(spots[i].source, grade_id))), "")
+    if checked and (answer is None or without_an_answer(spots[answer].source, grade_id)):
+        remarks.append(f"{grade_id} is graded under the name {checked}, as its check was called")
+    else:
+        checked = ""
     made = []
     for i, spot in enumerate(spots):
         if i in mine:
@@ -223,6 +224,7 @@ def _settle_check(spots: list[_Spot], grade_id: str, source: str, remarks: list[
         else:
             made.append(spot)
         if i == place:
+            made += [_Spot("code", f"{grade_id} = {checked}")] if checked else []
             made.append(_Spot("code", source, grade_id))
     return made
 
@@ -274,61 +276,6 @@ def _ids(taken: set) -> Iterator[str]:
         number += 1
         if f"student-{number}" not in taken:
             yield f"student-{number}"
-
-
-def defines(source: str, name: str) -> bool:
-    """Tell whether a cell's text binds `name` at its top level: def, class, assignment or import."""
-    return name in source and name in bound_names(source)
-
-
-@lru_cache(maxsize=128)  # a notebook's cells, as each exercise asks about each of them
-def bound_names(source: str) -> frozenset[str]:
-    """Return the names that a cell's text binds at its top level: def, class, assignment or import."""
-    tree = _parsed(source)
-    if tree is None:  # with IPython's own commands in it, or broken
-        return frozenset(word for match in DEFINES.findall(source) for word in match if word)
-    names: set[str] = set()
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(node.name)
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        names |= {part.id for t in targets if t for part in ast.walk(t) if isinstance(part, ast.Name)}
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            names |= {alias.asname or alias.name for alias in node.names}
-    return frozenset(names)
-
-
-def _untouched(source: str, name: str, stub: str) -> bool:
-    """Tell whether a cell is as it was released (in whatever version of the course), or empty."""
-    if not source.strip() or source.strip() == stub.strip():
-        return True
-    tree, code = _parsed(source), code_in(source, name)
-    if tree is None or code is None:
-        return False
-    rest = [node for node in _without_texts(tree.body) if not isinstance(node, ast.Import | ast.ImportFrom)]
-    return all(isinstance(node, ast.FunctionDef) and _is_stub(node) for node in rest)
-
-
-def _is_stub(function: ast.FunctionDef) -> bool:
-    body = _without_texts(function.body)
-    raised = getattr(body[0], "exc", None) if len(body) == 1 and isinstance(body[0], ast.Raise) else None
-    raised = raised.func if isinstance(raised, ast.Call) else raised
-    return isinstance(raised, ast.Name) and raised.id == "NotImplementedError"
-
-
-def _without_texts(body: list[ast.stmt]) -> list[ast.stmt]:
-    return [node for node in body if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))]
-
-
-def _parses(source: str) -> bool:
-    return _parsed(source) is not None
-
-
-def _parsed(source: str) -> ast.Module | None:
-    try:
-        return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 def grade_id_of(cell: NotebookNode) -> str:

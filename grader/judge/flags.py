@@ -14,7 +14,8 @@ import nbformat
 from nbformat import NotebookNode
 
 from grader.classroom.cells import cell_name
-from grader.classroom.repair import defines, grade_id_of
+from grader.classroom.repair import grade_id_of
+from grader.classroom.repair_cells import defines
 from grader.exercises import EXERCISES
 from grader.judge.names import MAX_NAME, Seen, read, without_comments
 from grader.judge.reach import Reach

@@ -10,7 +10,8 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from grader.classroom.intake_notebook import Cell, chapters_in, read_cells
-from grader.classroom.repair import _one_answer, bound_names, defines, rebuild
+from grader.classroom.repair import _one_answer, rebuild
+from grader.classroom.repair_cells import bound_names, defines
 from grader.exercises import EXERCISES
 from grader.paths import NOTEBOOKS, SOLUTIONS, chapters, notebook_path
 
@@ -345,9 +346,7 @@ def test_an_indented_cell_below_a_whole_function_is_a_cell_of_its_own():
 
 def test_parts_without_end_are_not_joined_without_end(monkeypatch):
     read = []
-    monkeypatch.setattr(
-        "grader.classroom.repair._parses", lambda source: read.append(len(source)) or ast_parses(source)
-    )
+    monkeypatch.setattr("grader.classroom.repair.parses", lambda source: read.append(len(source)) or ast_parses(source))
     for cells in (
         [answer("def half(x):\n    y = 1"), *(answer(f"    y = {n}") for n in range(400))],
         [answer("def half(x):\n    y = 1"), *(answer("    y = '" + "x" * 5_000 + "'") for n in range(40))],
@@ -363,3 +362,18 @@ def ast_parses(source):
         return bool(ast.parse(source)) or True
     except SyntaxError:
         return False
+
+
+@pytest.mark.parametrize("call", ['check(my_half, "half")', 'check(my_half, exercise="half")'])
+@pytest.mark.parametrize("stub", [True, False])
+def test_a_function_that_was_checked_under_another_name_is_graded_under_it(call, stub):
+    mine = GOOD.replace("half", "my_half")
+    cells = [SETUP, *([answer(STUB), code(mine)] if stub else [answer(mine)]), check(call)]
+    order, _, remarks = texts(*cells)
+    assert order[-2:] == ["half = my_half", "check(half)"] and "half is graded under the name my_half" in "".join(
+        remarks
+    )
+    order, _, remarks = texts(SETUP, answer(), code(mine), check(call))
+    assert "half = my_half" not in order, "an answer under its own name counts"
+    for other in ('check(my_half, "other")', "check(my_half)", 'print(my_half, "half")', 'check("x", "half")'):
+        assert "half = my_half" not in texts(SETUP, answer(mine), check(other))[0]
