@@ -7,7 +7,7 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,7 +66,8 @@ def read_roster(path: Path) -> list[str]:
                 "rest of the name; add it, or one column with the whole name called student"
             )
         whole = [(number, " ".join(row[half] for half in halves if half < len(row))) for number, row in rows[1:]]
-        rows, titles = [(0, ["student"]), *((number, [name]) for number, name in whole)], ["student"]
+        rest = {number: row for number, row in rows}  # it tells two people of one name apart
+        rows, titles = [(0, ["student"]), *((number, [name, *rest[number]]) for number, name in whole)], ["student"]
     headed = bool(titles) and (titles[0] in _HEADERS or any(title in _STUDENTS for title in titles))
     if headed:
         column = next((titles.index(title) for title in _STUDENTS if title in titles), 0)
@@ -188,19 +189,16 @@ def _called(
     """Return {person: (the name to use, a remark or "", the name that others would have, too, or "")}."""
     people = list(dict.fromkeys(people))
     roster = [tidy(name) for name in roster]
-    alike: dict[str, set[str]] = {}
-    for name in roster:
-        for key in _keys(name):
-            alike.setdefault(key, set()).add(name)
+    alike, with_e = _by_keys(roster, lambda name: name), _by_keys(roster, _without_dots)
     said = {_key(theirs): ours for theirs, ours in names.items()} | dict(names)
     ids = {safe_id(name): name for name in roster}
     told, same, near = {}, {}, {}
     for person in people:
         keys = (person.number, f"{person.name} ({person.number})", person.name, _key(person.name))
         wanted = next((said[key] for key in keys if key and key in said), None)
-        guesses = {ids[person.name]} if person.name in ids else _guesses(person.name, alike)
+        guesses = {ids[person.name]} if person.name in ids else _guesses(person.name, alike, with_e)
         if wanted:
-            on_roster = set() if wanted in roster else _guesses(wanted, alike)
+            on_roster = set() if wanted in roster else _guesses(wanted, alike, with_e)
             told[person] = min(on_roster) if len(on_roster) == 1 else wanted
         elif person.name in roster or len(guesses) != 1:
             same[person] = person.name
@@ -220,8 +218,17 @@ def _called(
     return made
 
 
-def _guesses(name: str, alike: Mapping[str, set[str]]) -> set[str]:
-    return alike.get(_key(name), set()) | alike.get(_key(_without_dots(name)), set())
+def _by_keys(roster: Iterable[str], written: Callable[[str], str]) -> dict[str, set[str]]:
+    alike: dict[str, set[str]] = {}
+    for name in roster:
+        for key in _keys(written(name)):
+            alike.setdefault(key, set()).add(name)
+    return alike
+
+
+def _guesses(name: str, alike: Mapping[str, set[str]], with_e: Mapping[str, set[str]]) -> set[str]:
+    """Return who may be meant; umlauts that were written with an e are thought of where nobody fits better."""
+    return alike.get(_key(name)) or with_e.get(_key(_without_dots(name)), set())
 
 
 def _without_dots(name: str) -> str:
@@ -242,11 +249,8 @@ def in_order(name: str) -> tuple[str, str]:
 
 def _keys(name: str) -> set[str]:
     """A name's words may begin at any of them: family names come first on some lists."""
-    found = set()
-    for written in (name, _without_dots(name)):
-        words = [word for word in re.split(r"[\s,;]+", written) if _key(word)]
-        found |= {_key("".join(words[i:] + words[:i])) for i in range(len(words))}
-    return found
+    words = [word for word in re.split(r"[\s,;]+", name) if _key(word)]
+    return {_key("".join(words[i:] + words[:i])) for i in range(len(words))}
 
 
 def safe_id(student: str) -> str:

@@ -74,7 +74,8 @@ def _written(element: Element, reach: dict[str, float], size: float) -> str:
             reach["shift"] += abs(long) if name == "voffset" or long < 0 else 0
         attributes += f' {name}="{escape(value)}"'
     # Signs stand in it as entities, and so may what somebody typed.
-    inside = escape(unescape(element.text or ""), quote=False)
+    text = unescape(element.text or "")
+    inside = escape(text.replace("\\_", "_") if element.tag == "mtext" else text, quote=False)
     inside += "".join(_written(child, reach, size) for child in element)
     return f"<{element.tag}{attributes}>{inside}</{element.tag}>"
 

@@ -210,6 +210,13 @@ def test_umlauts_may_be_written_with_an_e(theirs, ours):
     assert who_is_who([person], [ours, "Carla Muller-Lee"], {}) == {person: (ours, "")}
 
 
+def test_who_is_written_with_an_e_is_found_before_who_may_be():
+    people = [Person("mueller"), Person("muller"), Person("Mueller, X")]
+    assert [name for name, _ in who_is_who(people, ["Müller", "Mueller", "X Müller"], {}).values()] == [
+        "Mueller", "Müller", "X Müller",
+    ]  # fmt: skip
+
+
 def test_what_a_list_of_names_says_is_taken_for_the_name_on_the_roster():
     people = [Person("x", "1"), Person("y", "2"), Person("z", "3")]
     said = {"1": "Lee, Ana", "2": "Nobody Here", "3": "ben"}
@@ -223,3 +230,12 @@ def test_rows_of_a_gradebook_that_are_nobody_s_are_no_students(tmp_path):
     assert read_roster(path) == ["Lee, Ana"]
     path.write_text("E-Mail\nana@example.org\n")
     assert read_roster(path) == ["ana@example.org"]
+
+
+def test_two_people_of_one_name_in_a_roster_of_several_columns_are_not_taken_for_one(tmp_path):
+    path = tmp_path / "roster.csv"
+    path.write_text("First name,Last name,ID\nAna,Lee,1\nAna,Lee,2\n")
+    with pytest.raises(IntakeError, match=r"lines 2 and 3 of the roster .* differ and both name 'Ana Lee'"):
+        read_roster(path)
+    path.write_text("First name,Last name,ID\nAna,Lee,1\nAna,Lee,1\n")
+    assert read_roster(path) == ["Ana Lee"]

@@ -90,3 +90,7 @@ def test_every_formula_of_the_course_can_be_converted(chapter):
     cells = nbformat.read(notebook_path(NOTEBOOKS, chapter), as_version=4).cells
     found = [m for c in cells if c.cell_type == "markdown" for m in FORMULA.findall(c.source)]
     assert [block or inline for block, inline in found if as_mathml(block or inline, bool(block)) is None] == []
+
+
+def test_an_underscore_in_the_text_of_a_formula_is_one():
+    assert "<mtext>prompt_len&lt;b&gt;</mtext>" in as_mathml(r"\text{prompt\_len<b>}")
