@@ -64,7 +64,8 @@ def rebuild(cells: Sequence, release: NotebookNode) -> tuple[NotebookNode, list[
     for grade_id in answers:
         spots = _settle_answer(spots, grade_id, due[grade_id].source, remarks, together)
     for first, names in together.items():
-        remarks.append(f"{first} and {', '.join(names)} were written in one cell, and are graded there")
+        was, are = ("was", "is") if len(names) == 1 else ("were", "are")
+        remarks.append(f"{', '.join(names)} {was} written in the cell of {first}, and {are} graded there")
     for grade_id in checks:
         spots = _settle_check(spots, grade_id, due[grade_id].source, remarks)
     for grade_id in due:  # in the order of the release, so that an exercise stands whole at the end

@@ -101,8 +101,11 @@ def remove(folder: Path) -> None:
     """Remove a folder that a student's code could write to, whatever is in it; what cannot be removed stays."""
     try:
         shutil.rmtree(folder, ignore_errors=True)
-    except RecursionError:  # it goes as deep as the folders do; the system's own program does not
-        subprocess.run(["rm", "-rf", "--", str(folder)], capture_output=True, timeout=600, check=False)
+    except RecursionError:  # it goes as deep as the folders do; the system's own programs do not
+        pass
+    if folder.is_dir() and not folder.is_symlink():
+        for command in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
+            subprocess.run([*command, "--", str(folder)], capture_output=True, timeout=600, check=False)
 
 
 def _lock(folder: Path) -> int | None:

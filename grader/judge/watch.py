@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import stat
 import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -75,9 +76,9 @@ class Watch:
 
     def _look(self, processes: list[int]) -> str:
         if self.folder and too_deep(self.folder):
-            return f"it made folders more than {MAX_DEPTH} deep beside the kernel's sockets"
-        use = use_of(processes, self.limits.box_memory)
-        return too_much(replace(use, disk=size_of(self.folder) if self.folder else 0), self.limits)
+            return f"it made folders more than {MAX_DEPTH} deep, or closed ones, beside the kernel's sockets"
+        disk = size_of(self.folder) + unlinked(processes, self.folder) if self.folder else 0
+        return too_much(replace(use_of(processes, self.limits.box_memory), disk=disk), self.limits)
 
 
 def too_much(use: Use, limits: Limits) -> str:
@@ -121,15 +122,34 @@ def use_of(processes: list[int], enough: int = 0) -> Use:
 
 
 def too_deep(folder: Path, depth: int = MAX_DEPTH) -> bool:
-    """Tell whether there are folders in folders under a folder, more than `depth` of them."""
+    """Tell whether there are folders in folders under a folder, more than `depth` of them, or one that is closed."""
     left = [(str(folder), 0)]
     while left:
         place, at = left.pop()
         if at > depth:
             return True
-        with contextlib.suppress(OSError), os.scandir(place) as entries:
-            left += [(one.path, at + 1) for one in entries if one.is_dir(follow_symlinks=False)]
+        try:
+            with os.scandir(place) as entries:
+                left += [(one.path, at + 1) for one in entries if one.is_dir(follow_symlinks=False)]
+        except PermissionError:  # who cannot look into it cannot measure it
+            return True
+        except OSError:  # gone by now
+            continue
     return False
+
+
+def unlinked(processes: list[int], folder: Path) -> int:
+    """Return the bytes of files that have no name any more, and that processes hold open where a folder is."""
+    device, seen, total = folder.stat().st_dev, set(), 0
+    for pid in processes:
+        with contextlib.suppress(OSError):
+            for name in os.listdir(PROC / str(pid) / "fd"):
+                with contextlib.suppress(OSError):
+                    it = os.stat(PROC / str(pid) / "fd" / name)
+                    if stat.S_ISREG(it.st_mode) and not it.st_nlink and it.st_dev == device and it.st_ino not in seen:
+                        seen.add(it.st_ino)
+                        total += it.st_blocks * 512
+    return total
 
 
 def size_of(folder: Path) -> int:

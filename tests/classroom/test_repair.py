@@ -331,7 +331,7 @@ def test_an_exercise_with_an_answer_of_its_own_is_not_answered_by_another_cell()
     marked = {c.metadata.nbgrader.grade_id: c.source for c in notebook.cells if "nbgrader" in c.metadata}
     assert "own" in marked["b_answer"] and marked["c_answer"].startswith("# c is written in the cell of a")
     assert [said for said in remarks if "graded there" in said] == [
-        "a and c were written in one cell, and are graded there"
+        "c was written in the cell of a, and is graded there"
     ]
 
 

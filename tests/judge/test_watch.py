@@ -12,7 +12,7 @@ from grader.judge import sandbox
 from grader.judge import watch as module
 from grader.judge.kernel import remove
 from grader.judge.sandbox import MB, Limits, wrap
-from grader.judge.watch import MAX_DEPTH, Use, Watch, kill, processes_of, size_of, too_deep, too_much, use_of
+from grader.judge.watch import MAX_DEPTH, Use, Watch, kill, processes_of, size_of, too_deep, too_much, unlinked, use_of
 
 needs_box = pytest.mark.skipif(bool(sandbox.why_not()), reason=f"no sandbox here: {sandbox.why_not()}")
 needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -180,4 +180,39 @@ def test_a_box_that_cannot_be_watched_is_killed(tmp_path, monkeypatch, fault):
         monkeypatch.setattr(module, "use_of", lambda *words: 1 / 0)
     with Watch(box.pid, ROOMY, tmp_path, pause=0.02) as watch:
         assert box.wait(timeout=20) < 0
-    assert ("8 deep beside the kernel's sockets" if fault == "deep" else "(ZeroDivisionError)") in watch.reason
+    assert (
+        "8 deep, or closed ones, beside the kernel's sockets" if fault == "deep" else "(ZeroDivisionError)"
+    ) in watch.reason
+
+
+@needs_proc
+def test_files_without_a_name_count_while_they_are_open(tmp_path):
+    mine, before = [os.getpid()], unlinked([os.getpid()], tmp_path)
+    with (tmp_path / "big").open("wb") as file, (tmp_path / "named").open("wb") as named:
+        file.write(bytes(3_000_000))
+        named.write(bytes(5_000_000))
+        file.flush(), named.flush()
+        again = os.dup(file.fileno())
+        assert unlinked(mine, tmp_path) == before
+        (tmp_path / "big").unlink()
+        assert 3_000_000 <= unlinked(mine * 2, tmp_path) - before < 4_000_000
+        assert size_of(tmp_path) < 6_000_000
+        os.close(again)
+    assert unlinked([*mine, 2**22 + 1], tmp_path) == before
+
+
+def test_a_folder_that_cannot_be_looked_into_is_as_one_that_is_too_deep(tmp_path, monkeypatch):
+    def closed(place):
+        raise PermissionError(place)
+
+    monkeypatch.setattr(module.os, "scandir", closed)
+    assert too_deep(tmp_path)
+
+
+@needs_proc
+def test_closed_folders_are_removed(tmp_path):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "c").write_text("x")
+    (tmp_path / "a" / "b").chmod(0)
+    remove(tmp_path / "a")
+    assert not (tmp_path / "a").exists()
