@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from grader.classroom.export import ExportError, Filled, Result, Sheet, match
-from grader.classroom.export_numbers import number_in, scaled
+from grader.classroom.export_numbers import comma_in, number_in, scaled
 from grader.paths import chapters
 
 FIXED = (
@@ -65,6 +65,7 @@ def fill_canvas(
         if sheet.field(row, sheet.column("ID")) and name:
             numbers = {key: sheet.field(row, sheet.column(key)) for key in ("ID", "SIS Login ID", "SIS User ID")}
             students.append((index, {"name": name, **numbers}))
+    comma = comma_in([sheet.field(row, place) for row in sheet.rows[1:]])
     found, why = match(results, [student for _, student in students], names or {})
     written, left = [], []
     for order, (index, student) in enumerate(students):
@@ -77,7 +78,8 @@ def fill_canvas(
             left.append((student["name"], f"stands at {sheet.field(row, place)} in Canvas"))
         else:
             row += [""] * (place + 1 - len(row))
-            row[place] = scaled(result.points, result.most, possible)
+            text = scaled(result.points, result.most, possible)
+            row[place] = text.replace(".", ",") if comma else text
             written.append(student["name"])
     used = {id(result) for result in found.values()}
     unknown = tuple(result.student for result in results if id(result) not in used and result.state != "missing")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from grader.classroom.export import SCORES
 from grader.classroom.states import Graded, Score
 from grader.classroom.statistics import is_late, points_of
 from grader.classroom.whole import copy_whole, write_whole
+
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 __all__ = ["SCORES", "SUBMISSIONS", "class_tables", "exercise_table", "write_report"]
 
@@ -93,6 +96,9 @@ def _write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence]) -> N
 
 
 def harmless(field) -> str:
-    """A text that a spreadsheet would take for a formula gets a quote before it: names and errors are not ours."""
-    text = str(field)
+    """A text that a spreadsheet would take for a formula gets a quote before it: names and errors are not ours.
+
+    What a terminal would obey is written out, and so is the carriage return, which Python's csv writes without quotes.
+    """
+    text = CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", str(field))
     return "'" + text if isinstance(field, str) and text[:1] in ("=", "+", "-", "@", "\t", "\r") else text

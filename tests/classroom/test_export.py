@@ -252,6 +252,12 @@ def test_canvas_with_two_name_columns_a_chosen_column_and_a_list_of_names(report
     done = run("canvas", source, "--out", out, "--report", report, "--column", "5", "--names", tmp_path / "names.csv")
     assert done.exit_code == 0 and "became" not in done.output
     assert [row[4] for row in rows(out, ";")][2:] == [str(MOST), "0"]
+    quarter = f"{MOST / 4:g}".replace(".", ",")
+    source.write_text(
+        source.read_text().replace("x;Finn;43;S;3;", "x;Finn;43;S;8,5;").replace(f";{MOST};", f";{quarter};")
+    )
+    done = run("canvas", source, "--out", out, "--report", report, "--column", "5", "--names", tmp_path / "names.csv")
+    assert [row[4] for row in rows(out, ";")][2] == quarter, done.output
     source.write_text(source.read_text().replace("Week 2 (5)", "03 the GRPO loss (5)"))
     done = run("canvas", source, "--out", tmp_path / "o.csv", "--report", report, "--column", "5", "--force")
     assert "in the column '03 the GRPO loss (5)' now, which names 03_the_grpo_loss" in done.output.replace("\n", " ")

@@ -15,6 +15,7 @@ from rich.console import Console
 from grader.classroom.class_page import class_page
 from grader.classroom.class_plots import duration_plot, points_plot
 from grader.classroom.class_tables import summary_line
+from grader.classroom.export import read_report
 from grader.classroom.intake import Submission
 from grader.classroom.reports import class_tables, exercise_table, write_report
 from grader.classroom.states import Graded, Score
@@ -331,3 +332,14 @@ def test_the_page_fits_into_a_window(tmp_path, width):
         assert min(rows) > 80, "a column of single letters"
         browser.close()
     assert not re.search(r"\.part$", " ".join(p.name for p in tmp_path.iterdir()), re.MULTILINE)
+
+
+def test_whatever_an_error_holds_the_report_can_be_read_again(tmp_path):
+    odd = 'error: ValueError: x\ry\x1b[31m\x00 \u2028 ; "a", b'
+    graded = [one(points=1.0, result=odd), one("ben", points=2.0)]
+    graded[0] = replace(graded[0], reason="one\rtwo\nthree")
+    write_report(graded, tmp_path)
+    first, second = read_report(tmp_path)
+    assert first.lines[0].result == odd.replace("\r", "\\x0d").replace("\x1b", "\\x1b").replace("\x00", "\\x00")
+    assert first.reason == "one\\x0dtwo\nthree" and second.lines[0].points == 2.0
+    assert not re.search(rb"[\r\x00\x1b]", (tmp_path / "scores.csv").read_bytes())
