@@ -20,7 +20,9 @@ import pytest
 import students
 from nbgrader.api import Gradebook
 from sqlalchemy.exc import SQLAlchemyError
+from typer.testing import CliRunner
 
+from grader import cli
 from grader.classroom.engine import feedback, records
 from grader.classroom.engine import run as run_module
 from grader.classroom.engine.pool import COMMAND, Pool
@@ -277,7 +279,16 @@ def test_a_process_starts_without_what_it_never_needs(tmp_path):
 
 def test_no_workers_can_grade_nothing(tmp_path):
     with pytest.raises(GradingError, match="0 workers"):
-        grade_class(tmp_path, tmp_path / "grading", sandbox=False, workers=0)
+        grade_class(tmp_path / "submitted", tmp_path / "grading", sandbox=False, workers=0)
+
+
+def test_the_graders_own_folders_never_lie_among_the_students(tmp_path):
+    with pytest.raises(GradingError, match="lies in the folder with the submissions, where folders are students"):
+        grade_class(tmp_path, tmp_path / "grading", sandbox=False)
+    arguments = ["grade", str(tmp_path), "--work", str(tmp_path.parent / "w"), "--out", str(tmp_path / "report")]
+    done = CliRunner().invoke(cli.app, arguments)
+    assert done.exit_code == 2 and "students" in done.output
+    assert not (tmp_path / "grading").exists() and not (tmp_path / "report").exists()
 
 
 def test_who_finds_the_gradebook_locked_waits(class_of_four, tmp_path):

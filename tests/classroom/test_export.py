@@ -686,7 +686,7 @@ def test_github_reads_points_only_where_everything_has_a_result(tmp_path):
     failed = replace(graded("a", state="failed", chapter="03_the_grpo_loss"), reason="x\r\n::notice::100%")
     write_report([graded("a"), failed], tmp_path)
     done = run("github", "--report", tmp_path)
-    assert done.output == "::error title=Not graded::03_the_grpo_loss: failed: x%0D%0A::notice::100%25\n"
+    assert done.output == "::error title=Not graded::03_the_grpo_loss: failed: x\\x0d%0A::notice::100%25\n"
     assert done.exit_code == 1
 
 
