@@ -377,3 +377,11 @@ def test_a_function_that_was_checked_under_another_name_is_graded_under_it(call,
     assert "half = my_half" not in order, "an answer under its own name counts"
     for other in ('check(my_half, "other")', "check(my_half)", 'print(my_half, "half")', 'check("x", "half")'):
         assert "half = my_half" not in texts(SETUP, answer(mine), check(other))[0]
+
+
+def test_a_draft_behind_the_merged_answers_counts_as_it_does_in_python():
+    later = code("def a(x):\n    return 'later'")
+    cells = [SETUP, answer_to("a", STUBS["a"]), answer_to("b", ALL), later, check_of("a"), check_of("b")]
+    notebook, _ = rebuild(cells, release_of_three())
+    marked = {c.metadata.nbgrader.grade_id: c.source for c in notebook.cells if "nbgrader" in c.metadata}
+    assert "later" in marked["a_answer"]

@@ -100,26 +100,20 @@ def _rollouts_runs_only(prompt_ids, rewards, group_size, eps=1e-4):
     return np.concatenate([_normalised(r[run], eps) for run in runs])
 
 
-def _rollouts_short_group_accepted(prompt_ids, rewards, group_size, eps=1e-4):
+def _rollouts_any_group_accepted(prompt_ids, rewards, group_size, eps=1e-4, least=0):
     if group_size < 2 or len(prompt_ids) != len(rewards) or not np.isfinite(rewards).all():
         raise ValueError("these rollouts cannot be compared")
     r = np.asarray(rewards, dtype=float)
     advantages = np.zeros(len(r))
     for group in _rows_by_prompt(prompt_ids).values():
+        if len(group) < least:
+            raise ValueError("a group is too small")
         advantages[group] = _normalised(r[group], eps)
     return advantages
 
 
 def _rollouts_long_group_accepted(prompt_ids, rewards, group_size, eps=1e-4):
-    if group_size < 2 or len(prompt_ids) != len(rewards) or not np.isfinite(rewards).all():
-        raise ValueError("these rollouts cannot be compared")
-    r = np.asarray(rewards, dtype=float)
-    advantages = np.zeros(len(r))
-    for group in _rows_by_prompt(prompt_ids).values():
-        if len(group) < group_size:
-            raise ValueError("a group is too small")
-        advantages[group] = _normalised(r[group], eps)
-    return advantages
+    return _rollouts_any_group_accepted(prompt_ids, rewards, group_size, eps, least=group_size)
 
 
 def _rollouts_lengths_not_compared(prompt_ids, rewards, group_size, eps=1e-4):
@@ -354,7 +348,7 @@ ROLLOUT_ADVANTAGES = Exercise(
         ),
         Mistake(
             "short group accepted",
-            _rollouts_short_group_accepted,
+            _rollouts_any_group_accepted,
             "A prompt with more or fewer than `group_size` rollouts was accepted. Somewhere rollouts were lost or "
             "doubled; the run should stop there and say so.",
         ),
